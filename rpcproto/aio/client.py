@@ -1,0 +1,178 @@
+"""A connection that this side makes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from types import TracebackType
+from typing import Any
+
+from rpcproto import transports
+from rpcproto.aio.link import Link
+from rpcproto.aio.options import _MAX_THREADS, Allocate, Options
+from rpcproto.aio.peer import Peer
+from rpcproto.aio.reply import Reply
+from rpcproto.config import Limits, Timeouts
+from rpcproto.connection.budget import ReassemblyBudget
+from rpcproto.errors import ConfigurationError, ConnectFailed, LocalProtocolError
+from rpcproto.serialization.codec import Codec
+from rpcproto.wire.spec import Role
+
+__all__ = ["Client", "connect"]
+
+
+class Client:
+    """One connection to a server. Made by :func:`connect`; use it as an async context manager, or await it and close it.
+
+    ``request`` and ``notify`` are those of :attr:`peer`.
+    """
+
+    def __init__(self, address: str, options: Options) -> None:
+        self._address = address
+        self._options = options
+        self._link: Link | None = None
+        self._opened: asyncio.Future[None] | None = None
+        self._error: BaseException | None = None
+
+    @property
+    def address(self) -> str:
+        """The address connected to."""
+        return self._address
+
+    @property
+    def peer(self) -> Peer:
+        """The server.
+
+        Raises:
+            LocalProtocolError: not connected yet.
+        """
+        if self._link is None:
+            raise LocalProtocolError(f"not connected to {self._address} yet: use `async with`, or await the client first")
+        return self._link.peer
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection has ended."""
+        return self._link is not None and self._link.peer.closed
+
+    def request(self, method: str, *args: Any, timeout: float | None = None, codec: str | Codec | None = None) -> Reply:
+        """See :meth:`Session.request <rpcproto.aio.session.Session.request>`, which takes this place once connected."""
+        return self.peer.request(method, *args, timeout=timeout, codec=codec)
+
+    def notify(self, method: str, *args: Any, codec: str | Codec | None = None) -> Reply:
+        """See :meth:`Session.notify <rpcproto.aio.session.Session.notify>`, which takes this place once connected."""
+        return self.peer.notify(method, *args, codec=codec)
+
+    async def ping(self, timeout: float | None = 10.0) -> float:
+        """Round-trip time in seconds; see :meth:`Peer.ping <rpcproto.aio.peer.Peer.ping>`."""
+        return await self.peer.ping(timeout)
+
+    def stats(self) -> dict[str, int]:
+        """Counters of the connection since it was made."""
+        return self.peer.stats()
+
+    async def close(self, grace: float = 5.0) -> None:
+        """Close the connection. Can be called again.
+
+        Args:
+            grace: seconds that calls under way, in both directions, get to end.
+        """
+        if self._link is not None:
+            await self._link.close(grace)
+        await self._options.close()
+
+    async def wait_closed(self) -> None:
+        """Wait until the connection has ended, for whatever reason."""
+        if self._link is not None:
+            await self._link.closed.wait()
+
+    async def __aenter__(self) -> Client:
+        await self._connect()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close(5.0 if error is None else 0.0)
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self.__aenter__().__await__()
+
+    def __repr__(self) -> str:
+        state = "not connected" if self._link is None else "closed" if self.closed else "connected"
+        return f"<Client {self._address} {state}>"
+
+    async def _connect(self) -> None:
+        if self._link is not None:
+            raise ConfigurationError(f"this client was connected to {self._address} before; make another one by connect()")
+        loop = asyncio.get_running_loop()
+        opened: asyncio.Future[None] = loop.create_future()
+
+        def on_open(link: Link) -> None:
+            if not opened.done():
+                opened.set_result(None)
+
+        def on_close(link: Link) -> None:
+            if not opened.done():
+                error = link.connection.end
+                failed = ConnectFailed(f"{self._address}: {error}", address=self._address)
+                failed.__cause__ = error
+                opened.set_exception(failed)
+
+        link = self._options.link(Role.INITIATOR, on_open, on_close)
+        self._link = link
+        try:
+            await transports.connect(self._address, lambda: link, timeout=self._options.timeouts.connect)
+            await opened
+        except BaseException:
+            link.abort()
+            if link.transport is not None:
+                await link.wait_closed(0.0)
+            if opened.done() and not opened.cancelled():
+                opened.exception()
+            self._link = None
+            raise
+        self.request = link.peer.request  # type: ignore[method-assign]
+        self.notify = link.peer.notify  # type: ignore[method-assign]
+
+
+def connect(
+    address: str,
+    *,
+    service: Any = None,
+    codec: str | Codec = "msgpack",
+    limits: Limits | None = None,
+    timeouts: Timeouts | None = None,
+    tracebacks: bool = False,
+    allocate: Allocate | None = None,
+    max_threads: int = _MAX_THREADS,
+    budget: ReassemblyBudget | None = None,
+) -> Client:
+    """Connect to a server: ``async with connect(address) as client`` or ``client = await connect(address)``.
+
+    Args:
+        address: such as ``tcp://127.0.0.1:1234``, ``unix:///run/x.sock`` or ``inproc://name``.
+        service: what the server may call back over this connection: as for :func:`~rpcproto.serve`.
+        codec: name of the codec of calls that name none.
+        limits, timeouts: of this side.
+        tracebacks: tell the server the traceback when a handler called back raises.
+        allocate: hook ``allocate(sizes) -> writable buffers`` for the memory of large received messages.
+        max_threads: threads for handlers declared with ``thread=True``.
+        budget: reassembly budget; by default that of the process.
+
+    Raises:
+        ConfigurationError: an argument makes no sense.
+        ConnectFailed: when it is entered or awaited: nobody was reached, or it does not speak this protocol.
+    """
+    transports.parse(address)
+    options = Options(
+        service=service,
+        codec=codec,
+        limits=limits,
+        timeouts=timeouts,
+        tracebacks=tracebacks,
+        allocate=allocate,
+        max_threads=max_threads,
+        budget=budget,
+    )
+    return Client(address, options)

@@ -1,0 +1,367 @@
+"""The asyncio protocol of one connection: what the loop calls, and what only a loop can do for a session.
+
+``get_buffer`` and ``buffer_updated`` of a link *are* the decoder's methods, so reading costs no Python frame. The rest
+happens rarely: beginning and end, time, pausing.
+
+The end of a connection::
+
+    close(grace)   GOAWAY, let running and pending calls end, GOAWAY with the last id, close
+    on_end(error)  a breach: GOAWAY with the reason, shut down writing, discard input for a moment, close
+    abort()        now
+
+Whichever it is, ``connection_lost`` comes last, and ends what is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any, cast
+
+from rpcproto import _clock
+from rpcproto.aio import _tuning as tuning
+from rpcproto.aio.peer import Peer
+from rpcproto.aio.writer import Writer
+from rpcproto.errors import ConnectionClosed, ConnectionLost
+from rpcproto.transports import describe_peer, direct_descriptor, is_local_peer
+from rpcproto.wire.greeting import Greeting
+from rpcproto.wire.spec import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Executor
+
+    from rpcproto.aio.session import Session
+    from rpcproto.connection.budget import ReassemblyBudget
+
+_CLOSE_WAIT = 1.0
+"""Seconds that the transport gets to close by itself before it is aborted."""
+
+_INCARNATION = int.from_bytes(os.urandom(8), "little")
+
+
+class Link(asyncio.BufferedProtocol):
+    """One connection.
+
+    Args:
+        session: its calls.
+        role: ours.
+        budget: the reassembly budget.
+        on_open: called with the link when the peer's greeting has come.
+        on_close: called with the link when it is over.
+        executor: makes or returns the executor for handlers in threads.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        role: int,
+        budget: ReassemblyBudget,
+        on_open: Callable[[Link], None],
+        on_close: Callable[[Link], None],
+        executor: Callable[[], Executor],
+    ) -> None:
+        self.session = session
+        self.role = role
+        self.executor = executor
+        self.transport: asyncio.Transport | None = None
+        self.closed = asyncio.Event()
+        self.quiet = asyncio.Event()
+        self.opened = False
+        self.heard = 0.0
+        self.bytes_heard = 0
+        self.bytes_told = 0
+        self.stalled: float | None = None
+        self.next_check = float("inf")
+        self._on_open = on_open
+        self._on_close = on_close
+        self._reading_paused = False
+        self._resuming = False
+        session.link = self
+        session.attach(role, budget)
+        self.peer = session.peer = Peer(session, self)
+        assert session.decoder is not None and session.connection is not None
+        self.connection = session.connection
+        self.decoder = session.decoder
+        self.get_buffer = session.decoder.get_buffer  # type: ignore[method-assign]
+        self.buffer_updated = session.decoder.buffer_updated  # type: ignore[method-assign]
+
+    # -- The loop calls ------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, transport)  # uvloop's are none by inheritance
+        session = self.session
+        limits = session.limits
+        self.transport = transport
+        transport.set_write_buffer_limits(0, 0)
+        self.connection.peer = describe_peer(transport)
+        if is_local_peer(transport):
+            self.connection.max_message = limits.max_message
+        session.writer = Writer(session.loop, transport, direct_descriptor(transport), self.connection)
+        silence = session.timeouts.heartbeat
+        greeting = Greeting(
+            role=self.role,
+            incarnation=_INCARNATION,
+            max_frame=limits.max_frame,
+            max_message=self.connection.max_message,
+            call_window=limits.call_window,
+            connection_window=limits.connection_window,
+            max_running=limits.max_running,
+            silence_ms=0 if silence is None else max(1, int(silence * 1000)),
+        )
+        transport.write(greeting.encode())
+        self.heard = _clock.monotonic()
+        self._check_at(self.heard + session.timeouts.greeting)
+
+    def pause_writing(self) -> None:
+        if self.session.writer is not None:
+            self.session.writer.pause()
+
+    def resume_writing(self) -> None:
+        if self.session.writer is not None:
+            self.session.writer.resume()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        session = self.session
+        writer = session.writer
+        if writer is not None:
+            writer.detach()
+        session.runtime.ticker.forget(session)
+        if self.decoder.incomplete():
+            text = "the connection ended within a message"
+        else:
+            text = "the peer closed the connection"
+        cause = exc or (writer.failed if writer is not None else None)
+        if cause is not None:
+            text = f"the connection broke: {cause}"
+        error = ConnectionLost(text, peer=self.connection.peer)
+        error.__cause__ = cause
+        self.connection.lost(error)
+        self.transport = None
+        self.closed.set()
+        self.quiet.set()
+        self._on_close(self)
+
+    # -- The session calls ---------------------------------------------------------------------------------------------
+
+    def on_open(self) -> None:
+        """The peer's greeting has come."""
+        self.opened = True
+        now = _clock.monotonic()
+        self.heard = now
+        self.next_check = float("inf")
+        self._check_at(now + self._interval())
+        self._on_open(self)
+
+    def on_call_done(self) -> None:
+        """A handler that did not answer at once has ended."""
+        if not self.connection.running:
+            self.quiet.set()
+
+    def on_backlog(self) -> None:
+        """The quantum is used up: let others run, then go on with what was read."""
+        self._pause_reading()
+        if not self._resuming and not self.connection.paused:
+            self._resuming = True
+            self.session.loop.call_soon(self._resume)
+
+    def on_pause(self, paused: bool) -> None:
+        """Stop reading while our replies are not taken, or go on."""
+        if paused:
+            self.stalled = _clock.monotonic()
+            self.bytes_told = self.session.writer.bytes_sent if self.session.writer is not None else 0
+            self._check_at(self.stalled + self.session.timeouts.stall)
+            self._pause_reading()
+        else:
+            self.stalled = None
+            if not self._resuming:
+                self._resuming = True
+                self.session.loop.call_soon(self._resume)
+
+    def on_drain(self) -> None:
+        """The peer is shutting down: nothing to do but to end when our calls have."""
+
+    def on_end(self, error: BaseException) -> None:
+        """End the connection after an error: the reason first, if there is one to tell."""
+        transport = self.transport
+        writer = self.session.writer
+        if transport is None or writer is None:
+            return
+        if self.connection.outbox.control.size == 0:
+            transport.abort()
+            return
+        writer.flush()
+        if transport.is_closing():
+            return
+        if writer.blocked or not transport.can_write_eof():
+            transport.close()
+        else:
+            transport.write_eof()
+        transport.set_protocol(_Discard(self, transport))
+        if self._reading_paused:
+            transport.resume_reading()
+        self.session.loop.call_later(self.session.timeouts.linger, transport.abort)
+
+    def on_time(self, now: float) -> float:
+        """Liveness and stalls. Returns when to look again, in monotonic seconds."""
+        session = self.session
+        connection = self.connection
+        if now < self.next_check:
+            return self.next_check
+        lateness = now - self.next_check
+        self.next_check = float("inf")
+        if not self.opened:
+            connection.abandon(ErrorCode.GREETING, f"no greeting within {session.timeouts.greeting:g} s")
+            return self.next_check
+        interval = self._interval()
+        if lateness > interval:
+            self.heard += lateness  # the loop stood still: what the peer sent meanwhile is not read yet
+        received = self.decoder.bytes_received
+        if received != self.bytes_heard or connection.paused:
+            self.bytes_heard = received
+            self.heard = now
+        silence = session.timeouts.heartbeat
+        if silence is not None and now - self.heard > silence:
+            connection.abandon(
+                ErrorCode.HEARTBEAT, f"nothing was heard of {connection.peer} for {now - self.heard:.1f} s"
+            )
+            return self.next_check
+        sent = session.writer.bytes_sent if session.writer is not None else 0
+        if self.stalled is not None:
+            if sent != self.bytes_told:
+                self.stalled = now
+            elif now - self.stalled >= session.timeouts.stall:
+                connection.abandon(
+                    ErrorCode.SLOW_CONSUMER,
+                    f"{connection.queued()} bytes wait for {connection.peer}, which took none for {session.timeouts.stall:g} s",
+                )
+                return self.next_check
+        elif sent == self.bytes_told and interval < float("inf"):
+            session.ping_quietly()
+        self.bytes_told = sent
+        connection.check_progress(now)
+        self.next_check = now + interval
+        return self.next_check
+
+    # -- Ending --------------------------------------------------------------------------------------------------------
+
+    async def close(self, grace: float) -> None:
+        """Shut down: tell the peer, let calls end for at most ``grace`` seconds, then end what is left.
+
+        Can be called again, from several tasks; a shorter grace of a later call counts.
+        """
+        loop = self.session.loop
+        if self.transport is not None and self.opened and not self.connection.end:
+            self.connection.go_away(False)
+            if grace > 0:
+                await self._quiet(loop.time() + grace)
+        self.finish()
+        await self.wait_closed(_CLOSE_WAIT)
+
+    def finish(self) -> None:
+        """End now, but send what is queued if the socket takes it."""
+        transport = self.transport
+        if transport is None:
+            return
+        if not self.connection.end:
+            self.connection.go_away(True)
+            if self.session.writer is not None:
+                self.session.writer.flush()
+            self.connection.lost(ConnectionClosed("closed by this side", peer=self.connection.peer))
+        if self.session.writer is not None:
+            self.session.writer.detach()
+        transport.close()
+
+    def abort(self) -> None:
+        """End now, losing what is queued."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    async def wait_closed(self, patience: float) -> None:
+        """Wait until the transport is gone; abort it after ``patience`` seconds."""
+        if not self.closed.is_set():
+            timer = self.session.loop.call_later(patience, self.abort)
+            try:
+                await self.closed.wait()
+            finally:
+                timer.cancel()
+
+    async def _quiet(self, deadline: float) -> None:
+        """Wait until no call runs in either direction, at most until ``deadline`` on the loop's clock."""
+        loop = self.session.loop
+        timer = loop.call_at(deadline, self.quiet.set)
+        try:
+            while not self.closed.is_set() and loop.time() < deadline:
+                calls = list(self.connection.calls.values())
+                if not self.connection.running and not calls and not self.connection.queued():
+                    return
+                self.quiet.clear()
+                for call in calls:
+                    call.add_done_callback(self._one_done)  # type: ignore[attr-defined]
+                if not self.connection.running and not calls:
+                    loop.call_later(0.005, self.quiet.set)
+                await self.quiet.wait()
+        finally:
+            timer.cancel()
+
+    def _one_done(self, call: Any) -> None:
+        self.quiet.set()
+
+    # -- Inside --------------------------------------------------------------------------------------------------------
+
+    def _interval(self) -> float:
+        """Seconds between checks: a quarter of the shorter patience, ours or the peer's."""
+        silence = self.session.timeouts.heartbeat
+        shortest = float("inf") if silence is None else silence / 4
+        greeting = self.connection.greeting
+        if greeting is not None and greeting.silence_ms:
+            shortest = min(shortest, greeting.silence_ms / 4000)
+        return shortest
+
+    def _check_at(self, when: float) -> None:
+        if when < self.next_check:
+            self.next_check = when
+            self.session.runtime.ticker.wake_at(self.session, when)
+
+    def _pause_reading(self) -> None:
+        if not self._reading_paused and self.transport is not None and not self.transport.is_closing():
+            self._reading_paused = True
+            self.transport.pause_reading()
+
+    def _resume(self) -> None:
+        self._resuming = False
+        if self.transport is None or self.connection.paused:
+            return
+        self.decoder.resume()
+        if self._resuming or self.connection.paused or self.transport is None or not self._reading_paused:
+            return
+        self._reading_paused = False
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
+
+
+class _Discard(asyncio.BufferedProtocol):
+    """Takes over after a breach: throws input away, so that closing does not destroy the reason on its way (RFC 9112, 9.6)."""
+
+    def __init__(self, link: Link, transport: asyncio.Transport) -> None:
+        self.link = link
+        self.transport = transport
+        self.buffer = bytearray(64 * 1024)
+        self.left = tuning.DISCARD_MAX
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.left -= nbytes
+        if self.left < 0:
+            self.transport.abort()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.link.connection_lost(exc)

@@ -1,0 +1,88 @@
+"""What clients and servers are given alike, checked once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any
+
+from rpcproto.aio.link import Link
+from rpcproto.aio.runtime import default_budget, runtime
+from rpcproto.aio.service import build_registry
+from rpcproto.aio.session import Entry, Session
+from rpcproto.config import Limits, Timeouts
+from rpcproto.connection.budget import ReassemblyBudget
+from rpcproto.errors import ConfigurationError
+from rpcproto.serialization import registry
+from rpcproto.serialization.codec import Codec
+
+Allocate = Callable[[list[int]], Sequence[memoryview]]
+
+_MAX_THREADS = 32
+
+
+class Options:
+    """The settings of one client or server, and the executor that its handlers share.
+
+    Args:
+        service: a Service, a mapping of functions, a sequence of these, or None.
+        codec: name of the codec, or the codec, of calls that name none.
+        limits, timeouts: of this side; the defaults if None.
+        tracebacks: tell peers the tracebacks of handlers that raise.
+        allocate: hook that gives the memory for large received messages.
+        max_threads: threads for handlers declared with ``thread=True``.
+        budget: reassembly budget; by default the one that all connections of the process share.
+
+    Raises:
+        ConfigurationError: one of them makes no sense.
+    """
+
+    def __init__(
+        self,
+        *,
+        service: Any,
+        codec: str | Codec,
+        limits: Limits | None,
+        timeouts: Timeouts | None,
+        tracebacks: bool,
+        allocate: Allocate | None,
+        max_threads: int,
+        budget: ReassemblyBudget | None,
+    ) -> None:
+        self.entries = {} if service is None else {name: Entry(handler) for name, handler in build_registry(service).items()}
+        self.codec = registry.get(codec)
+        self.limits = limits if limits is not None else Limits()
+        self.timeouts = timeouts if timeouts is not None else Timeouts()
+        if not isinstance(self.limits, Limits):
+            raise ConfigurationError(f"limits must be a rpcproto.Limits, not {limits!r}")
+        if not isinstance(self.timeouts, Timeouts):
+            raise ConfigurationError(f"timeouts must be a rpcproto.Timeouts, not {timeouts!r}")
+        if not isinstance(max_threads, int) or max_threads < 1:
+            raise ConfigurationError(f"max_threads must be a whole number from 1 on, not {max_threads!r}")
+        self.tracebacks = bool(tracebacks)
+        self.allocate = allocate
+        self.max_threads = max_threads
+        self.budget = budget if budget is not None else default_budget()
+        self._executor: ThreadPoolExecutor | None = None
+
+    def link(self, role: int, on_open: Callable[[Link], None], on_close: Callable[[Link], None]) -> Link:
+        """The protocol of a new connection, on the running loop."""
+        session = Session(
+            runtime(), self.entries, self.codec, self.limits, self.timeouts, self.tracebacks, self.allocate
+        )
+        return Link(session, role, self.budget, on_open, on_close, self.executor)
+
+    def executor(self) -> Executor:
+        """The threads for handlers; made when the first one needs them."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(self.max_threads, thread_name_prefix="rpcproto handler")
+        return self._executor
+
+    async def close(self) -> None:
+        """Let the threads go. Those that are at work end by themselves; a thread cannot be stopped."""
+        executor = self._executor
+        if executor is not None:
+            self._executor = None
+            executor.shutdown(wait=False, cancel_futures=True)
+            await asyncio.sleep(0)

@@ -1,0 +1,70 @@
+"""The other end of a connection, for calling it: the same object on both sides, in clients and in handlers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rpcproto import _clock
+
+if TYPE_CHECKING:
+    from rpcproto.aio.link import Link
+    from rpcproto.aio.reply import Reply
+    from rpcproto.aio.session import Session
+
+__all__ = ["Peer"]
+
+_DEFAULT: Any = object()
+
+
+class Peer:
+    """The other end of one connection.
+
+    Got from :attr:`Client.peer`, :attr:`Server.peers`, or, in a handler, :func:`rpcproto.peer`.
+
+    Attributes:
+        state: a dict for the application's own use, as long as the connection lives.
+    """
+
+    __slots__ = ("__weakref__", "_link", "_session", "notify", "request", "state")
+
+    def __init__(self, session: Session, link: Link) -> None:
+        self._session = session
+        self._link = link
+        self.request = session.request
+        self.notify = session.notify
+        self.state: dict[Any, Any] = {}
+
+    @property
+    def address(self) -> str:
+        """Where the peer is, as text."""
+        return self._link.connection.peer
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection has ended."""
+        return self._link.connection.end is not None
+
+    async def ping(self, timeout: float | None = 10.0) -> float:
+        """Round-trip time to the peer's protocol machinery, in seconds. It needs no credit and passes all queued calls.
+
+        Raises:
+            RpcError: the connection ended.
+            TimeoutError: no answer within ``timeout`` seconds.
+        """
+        import asyncio
+
+        start = _clock.monotonic()
+        async with asyncio.timeout(timeout):
+            await self._session.ping()
+        return _clock.monotonic() - start
+
+    def stats(self) -> dict[str, int]:
+        """Counters of the connection since it was made."""
+        return self._session.stats()
+
+    async def close(self, grace: float = 5.0) -> None:
+        """Close the connection: calls under way get ``grace`` seconds to end."""
+        await self._link.close(grace)
+
+    def __repr__(self) -> str:
+        return f"<Peer {self.address}{' closed' if self.closed else ''}>"

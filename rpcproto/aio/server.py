@@ -1,0 +1,178 @@
+"""Connections that this side accepts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rpcproto import transports
+from rpcproto.aio.link import Link
+from rpcproto.aio.options import _MAX_THREADS, Allocate, Options
+from rpcproto.aio.peer import Peer
+from rpcproto.config import Limits, Timeouts
+from rpcproto.connection.budget import ReassemblyBudget
+from rpcproto.errors import ConfigurationError, LocalProtocolError
+from rpcproto.serialization.codec import Codec
+from rpcproto.wire.spec import Role
+
+if TYPE_CHECKING:
+    import socket
+
+    from rpcproto.transports import Listener
+
+__all__ = ["Server", "serve"]
+
+_GRACE = 30.0
+
+
+class Server:
+    """Listeners and the connections they accepted. Made by :func:`serve`; an async context manager, and awaitable."""
+
+    def __init__(self, addresses: tuple[str, ...], options: Options, insecure: bool, sock: socket.socket | None) -> None:
+        self._wanted = addresses
+        self._options = options
+        self._insecure = insecure
+        self._sock = sock
+        self._listeners: list[Listener] = []
+        self._links: set[Link] = set()
+        self._started = False
+        self._closing = False
+        self._closed = asyncio.Event()
+
+    @property
+    def address(self) -> str:
+        """The first address listened on, with its actual port.
+
+        Raises:
+            LocalProtocolError: not started yet, or closed.
+        """
+        return self.addresses[0]
+
+    @property
+    def addresses(self) -> list[str]:
+        """All addresses listened on, with their actual ports."""
+        if not self._listeners:
+            raise LocalProtocolError("the server does not listen: use `async with serve(...)`, or await it first")
+        return [str(address) for listener in self._listeners for address in listener.addresses]
+
+    @property
+    def peers(self) -> list[Peer]:
+        """The clients connected now."""
+        return [link.peer for link in self._links if link.opened]
+
+    async def close(self, grace: float = _GRACE) -> None:
+        """Shut down: accept nothing more, refuse new calls, let running ones end, then close. Can be called again.
+
+        Args:
+            grace: seconds that running calls get; a second call with a shorter one cuts the first one's short.
+        """
+        self._closing = True
+        for listener in self._listeners:
+            listener.close()
+        links = list(self._links)
+        if links:
+            await asyncio.gather(*(link.close(grace) for link in links))
+        for listener in self._listeners:
+            await listener.wait_closed()
+        await self._options.close()
+        self._closed.set()
+
+    async def serve_forever(self) -> None:
+        """Wait until the server is closed; when cancelled, close it with the default grace."""
+        try:
+            await self._closed.wait()
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+
+    async def __aenter__(self) -> Server:
+        await self._start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close(_GRACE if error is None else 0.0)
+
+    def __await__(self) -> Generator[Any, None, Server]:
+        return self.__aenter__().__await__()
+
+    def __repr__(self) -> str:
+        where = ", ".join(self.addresses) if self._listeners else ", ".join(self._wanted)
+        state = "closed" if self._closed.is_set() else "closing" if self._closing else f"{len(self._links)} connections"
+        return f"<Server {where} {state}>"
+
+    async def _start(self) -> None:
+        if self._started:
+            raise ConfigurationError("this server was started before; make another one by serve()")
+        self._started = True
+        try:
+            for address in self._wanted:
+                self._listeners.append(
+                    await transports.listen(address, self._accept, insecure=self._insecure, sock=self._sock)
+                )
+        except BaseException:
+            await self.close(0.0)
+            raise
+
+    def _accept(self) -> Link:
+        link = self._options.link(Role.ACCEPTOR, _nothing, self._links.discard)
+        self._links.add(link)
+        return link
+
+
+def serve(
+    service: Any,
+    *addresses: str,
+    insecure: bool = False,
+    sock: socket.socket | None = None,
+    codec: str | Codec = "msgpack",
+    limits: Limits | None = None,
+    timeouts: Timeouts | None = None,
+    tracebacks: bool = False,
+    allocate: Allocate | None = None,
+    max_threads: int = _MAX_THREADS,
+    budget: ReassemblyBudget | None = None,
+) -> Server:
+    """Serve calls: ``async with serve(service, address) as server`` or ``server = await serve(service, address)``.
+
+    Args:
+        service: a :class:`~rpcproto.Service`, a mapping ``{name: function}``, or a sequence of these.
+        addresses: where to listen, such as ``tcp://127.0.0.1:0`` (any free port) or ``unix:///run/x.sock``.
+        insecure: allow addresses that others than this user and machine can reach, though nobody has to
+            authenticate.
+        sock: a bound stream socket to listen on; then there is one address, which only says the scheme.
+        codec: name of the codec of calls to clients that name none.
+        limits, timeouts: of this side.
+        tracebacks: tell callers the tracebacks of handlers that raise. They show code and paths.
+        allocate: hook ``allocate(sizes) -> writable buffers`` for the memory of large received messages.
+        max_threads: threads for handlers declared with ``thread=True``.
+        budget: reassembly budget; by default that of the process.
+
+    Raises:
+        ConfigurationError: an argument makes no sense, or needs ``insecure=True``.
+        ConnectFailed: when it is entered or awaited: an address cannot be listened on.
+    """
+    if not addresses:
+        raise ConfigurationError('serve() needs an address, such as "tcp://127.0.0.1:0"')
+    if sock is not None and len(addresses) != 1:
+        raise ConfigurationError("serve() with sock= takes one address, which only says the scheme")
+    for address in addresses:
+        transports.parse(address)
+    options = Options(
+        service=service,
+        codec=codec,
+        limits=limits,
+        timeouts=timeouts,
+        tracebacks=tracebacks,
+        allocate=allocate,
+        max_threads=max_threads,
+        budget=budget,
+    )
+    return Server(addresses, options, insecure, sock)
+
+
+def _nothing(link: Link) -> None:
+    pass

@@ -1,0 +1,164 @@
+"""Handlers that do not answer at once: coroutines in tasks, blocking functions in threads.
+
+Not compiled: compiled coroutines are not what ``inspect`` and debuggers expect (cython issue 2273).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import logging
+import sys
+import traceback as traceback_module
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from rpcproto.aio import _tuning as tuning
+from rpcproto.aio.context import calling_peer
+from rpcproto.wire import spec
+from rpcproto.wire.spec import ErrorCode
+
+if TYPE_CHECKING:
+    from rpcproto.aio.session import Entry, Session
+    from rpcproto.connection.calls import RunningCall
+    from rpcproto.serialization.codec import Codec
+
+log = logging.getLogger("rpcproto")
+
+_PLAIN = frozenset({bytes, str, int, float, bool, type(None), list, dict, tuple, memoryview, bytearray})
+_EAGER = sys.version_info >= (3, 12)
+
+
+def is_awaitable(result: object) -> bool:
+    """Whether a handler returned something to be awaited. Quick for what handlers mostly return."""
+    return type(result) not in _PLAIN and inspect.isawaitable(result)
+
+
+def start(session: Session, running: RunningCall, entry: Entry, codec: Codec, args: Sequence[Any]) -> None:
+    """Run a handler that is a coroutine function, or one for a thread."""
+    if entry.mode == tuning.THREAD:
+        _start_thread(session, running, entry, codec, args)
+    else:
+        _start_task(session, running, _call(session, running, entry, codec, args))
+
+
+def start_awaitable(session: Session, running: RunningCall, entry: Entry, codec: Codec, result: Awaitable[Any]) -> None:
+    """Await what a plain handler returned."""
+
+    async def returned() -> Any:
+        return await result
+
+    _start_task(session, running, _call(session, running, entry, codec, (), returned))
+
+
+def cancel(running: RunningCall) -> None:
+    """Stop the work of a call that is over. A thread cannot be stopped; it counts until it ends."""
+    work = running.work
+    if work is not None:
+        work.cancel()  # type: ignore[attr-defined]
+
+
+def describe_error(error: BaseException, with_traceback: bool) -> tuple[str, str, str]:
+    """Type name, text and traceback of an exception; an exception that cannot tell its text harms nothing."""
+    cls = type(error)
+    name = cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    try:
+        text = str(error)
+    except BaseException:
+        text = "(its text could not be made)"
+    traceback = ""
+    if with_traceback:
+        try:
+            traceback = "".join(traceback_module.format_exception(error))
+        except BaseException:
+            traceback = "(its traceback could not be made)"
+    return name, text, traceback
+
+
+def _start_task(session: Session, running: RunningCall, coroutine: Any) -> None:
+    # asyncio.Task directly: loop.create_task costs 0.3 us more in uvloop, for a name and a wrapper (layered.md, 3).
+    loop = session.loop
+    if loop.get_task_factory() is None:
+        if _EAGER and asyncio.current_task(loop) is None:
+            context = contextvars.copy_context()
+            task = asyncio.Task(coroutine, loop=loop, name="rpcproto call", context=context, eager_start=True)  # type: ignore[call-arg]
+        else:
+            task = asyncio.Task(coroutine, loop=loop, name="rpcproto call")
+    else:
+        task = loop.create_task(coroutine)
+    if not task.done():
+        running.work = task
+        if running.over:
+            task.cancel()
+
+
+async def _call(
+    session: Session,
+    running: RunningCall,
+    entry: Entry,
+    codec: Codec,
+    args: Sequence[Any],
+    function: Callable[..., Awaitable[Any]] | None = None,
+) -> None:
+    """The whole life of a handler in a task."""
+    if session.peer is not None:
+        calling_peer.set(session.peer)
+    try:
+        try:
+            result = await (entry.function if function is None else function)(*args)
+        finally:
+            running.work = None
+    except BaseException as error:
+        _failed(session, running, entry, args, error)
+    else:
+        if session.connection.finished(running):  # type: ignore[union-attr]
+            session.send_result(entry.name, codec, running.call_id, result)
+    session.link.on_call_done()
+
+
+def _failed(session: Session, running: RunningCall, entry: Entry, args: Sequence[Any], error: BaseException) -> None:
+    connection = session.connection
+    assert connection is not None
+    wanted = connection.finished(running)
+    if not wanted:
+        if not isinstance(error, asyncio.CancelledError) and running.kind == spec.NOTIFY and not running.over:
+            session.failed_handlers += 1
+            log.error("notify %s of %s raised", entry.name, connection.peer, exc_info=error)
+        return
+    if isinstance(error, asyncio.CancelledError):
+        connection.fail(running.call_id, ErrorCode.CANCELLED, "", "the handler was cancelled at the server", "")
+        return
+    if isinstance(error, TypeError):
+        blame = entry.handler.blame_arguments(error, args)
+        if blame is not None:
+            connection.refuse(running.kind, running.call_id, ErrorCode.BAD_MESSAGE, blame)
+            return
+    session.send_error(running.call_id, error)
+
+
+def _start_thread(session: Session, running: RunningCall, entry: Entry, codec: Codec, args: Sequence[Any]) -> None:
+    context = contextvars.copy_context()
+    if session.peer is not None:
+        context.run(calling_peer.set, session.peer)
+    loop = session.loop
+
+    def done(work: Future[Any]) -> None:
+        if work.cancelled():
+            session.connection.finished(running)  # type: ignore[union-attr]
+        elif (error := work.exception()) is not None:
+            _failed(session, running, entry, args, error)
+        elif session.connection.finished(running):  # type: ignore[union-attr]
+            session.send_result(entry.name, codec, running.call_id, work.result())
+        session.link.on_call_done()
+
+    def done_in_thread(work: Future[Any]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop was closed while the thread ran on
+            loop.call_soon_threadsafe(done, work)
+
+    # Not run_in_executor: cancelling its future hides that the thread runs on, and it must count until it ends.
+    work = session.link.executor().submit(context.run, entry.function, *args)
+    running.work = work
+    work.add_done_callback(done_in_thread)

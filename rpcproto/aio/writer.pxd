@@ -1,0 +1,40 @@
+import cython
+
+from rpcproto.aio cimport _tuning as tuning
+from rpcproto.connection.connection cimport Connection
+from rpcproto.transports cimport _sendmsg
+
+@cython.final
+cdef class Writer:
+    cdef object __weakref__
+    cdef object loop
+    cdef object transport
+    cdef readonly int descriptor
+    cdef Connection connection
+    cdef list parts
+    cdef Py_ssize_t index
+    cdef Py_ssize_t offset
+    cdef readonly Py_ssize_t unsent
+    cdef readonly bint blocked
+    cdef bint scheduled
+    cdef readonly unsigned long long sends
+    cdef readonly unsigned long long bytes_sent
+    cdef readonly object failed
+    cdef list handles
+
+    cpdef object schedule(self)
+    cpdef object flush_scheduled(self)
+    @cython.locals(parts=list)
+    cpdef object flush(self)
+    cpdef object resume(self)
+    cpdef object pause(self)
+    cpdef object detach(self)
+    @cython.locals(sent=Py_ssize_t)
+    cdef bint _send(self, list parts) except -1
+    @cython.locals(parts=list, size=Py_ssize_t)
+    cdef object _advance(self, Py_ssize_t sent)
+    cdef object _hand_over(self, list parts)
+    cdef object _write(self, list parts)
+    cdef object _hold_handles(self, list handles)
+    cdef object _release_handles(self)
+    cdef object _fail(self, object error)

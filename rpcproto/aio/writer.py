@@ -1,0 +1,243 @@
+"""From the outbound queue of a connection to its socket.
+
+While the transport's own buffer is empty, everything queued goes to the socket in one ``sendmsg`` past the transport. When the
+socket takes no more, at most 64 KiB are copied to the transport by ``write()``: it waits until the socket takes them and calls
+``resume_writing``, and the writer goes on. Without a plain socket (TLS, inproc) everything goes by ``write()``, small
+parts joined, since each write costs more than the copy.
+
+The transport must have write limits of (0, 0), so that ``pause_writing`` comes as soon as it holds anything.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import TYPE_CHECKING
+
+from rpcproto.aio import _tuning as tuning
+from rpcproto.transports import _sendmsg
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from rpcproto.connection.connection import Connection
+
+    Buffer = bytes | bytearray | memoryview
+
+
+class Writer:
+    """Writes what one connection has to send.
+
+    Args:
+        loop: the loop of the connection.
+        transport: its transport.
+        descriptor: of its plain socket, or -1.
+        connection: asked for what to send.
+
+    Attributes:
+        sends: system calls (or writes to the transport) so far.
+        bytes_sent: bytes handed over so far.
+        failed: the error of the socket, until the transport finds it too.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "blocked",
+        "bytes_sent",
+        "connection",
+        "descriptor",
+        "failed",
+        "handles",
+        "index",
+        "loop",
+        "offset",
+        "parts",
+        "scheduled",
+        "sends",
+        "transport",
+        "unsent",
+    )
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, descriptor: int, connection: Connection
+    ) -> None:
+        self.loop = loop
+        self.transport: asyncio.Transport | None = transport
+        self.descriptor = descriptor
+        self.connection = connection
+        self.parts: list[Buffer] | None = None
+        self.index = 0
+        self.offset = 0
+        self.unsent = 0
+        self.blocked = False
+        self.scheduled = False
+        self.sends = 0
+        self.bytes_sent = 0
+        self.failed: OSError | None = None
+        self.handles: list[object] | None = None
+        _live.add(self)
+
+    def schedule(self) -> None:
+        """Flush in the next turn of the loop: what is queued until then goes out together."""
+        if not self.scheduled and not self.blocked:
+            self.scheduled = True
+            self.loop.call_soon(self.flush_scheduled)
+
+    def flush_scheduled(self) -> None:
+        """Flush, as :meth:`schedule` asked for."""
+        self.scheduled = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what is queued, as much as the socket takes."""
+        if self.blocked or self.transport is None:
+            return
+        while True:
+            parts = self.parts
+            if parts is None:
+                parts = self.connection.take(tuning.FLUSH_LIMIT)
+                if parts is None:
+                    break
+                self.parts = parts
+                self.index = 0
+                self.offset = 0
+                self.unsent = self.connection.outbox.taken
+                if self.connection.outbox.handles is not None:
+                    self._hold_handles(self.connection.outbox.handles)
+            if self.descriptor >= 0:
+                if not self._send(parts):
+                    break
+            else:
+                self._write(parts)
+            if self.unsent == 0:
+                self.parts = None
+                if self.handles is not None:
+                    self._release_handles()
+            if self.blocked:
+                break
+        self.connection.on_sent(self.unsent)
+
+    def resume(self) -> None:
+        """The transport's buffer is empty again."""
+        self.blocked = False
+        self.flush()
+
+    def pause(self) -> None:
+        """The transport holds bytes: nothing may be sent past it."""
+        self.blocked = True
+
+    def detach(self) -> None:
+        """Never touch the socket again: its descriptor is about to be closed and given to somebody else."""
+        self.descriptor = -1
+        self.transport = None
+        self.parts = None
+        self.handles = None
+        self.unsent = 0
+
+    def _send(self, parts: list[Buffer]) -> bool:
+        """One system call. False if the socket failed."""
+        try:
+            sent = _sendmsg.send_parts(self.descriptor, parts, self.index, self.offset)
+        except OSError as error:
+            self._fail(error)
+            return False
+        self.sends += 1
+        self.bytes_sent += sent
+        self.unsent -= sent
+        if self.unsent == 0:
+            return True
+        self._advance(sent)
+        if sent == 0:
+            self._hand_over(parts)
+        return True
+
+    def _advance(self, sent: int) -> None:
+        """Move on by ``sent`` bytes in the parts."""
+        parts = self.parts
+        if parts is None:
+            return
+        sent += self.offset
+        while sent >= len(parts[self.index]):
+            sent -= len(parts[self.index])
+            parts[self.index] = b""
+            self.index += 1
+        self.offset = sent
+
+    def _hand_over(self, parts: list[Buffer]) -> None:
+        """Give the transport a copy of at most 64 KiB, so that it waits for the socket."""
+        transport = self.transport
+        if transport is None:
+            return
+        size = min(self.unsent, tuning.HAND_OVER)
+        copy = bytearray()
+        index = self.index
+        offset = self.offset
+        while len(copy) < size:
+            part = parts[index]
+            copy += memoryview(part)[offset : offset + size - len(copy)]
+            index += 1
+            offset = 0
+        self.unsent -= size
+        self.bytes_sent += size
+        if self.unsent:
+            self._advance(size)
+        transport.write(bytes(copy))
+
+    def _write(self, parts: list[Buffer]) -> None:
+        """Give everything to the transport, until it holds something: small parts joined, large ones by themselves."""
+        transport = self.transport
+        while transport is not None and self.unsent and not self.blocked:
+            part = parts[self.index]
+            size = len(part)
+            if size >= tuning.HAND_OVER:
+                parts[self.index] = b""
+                self.index += 1
+                self.offset = 0
+                data: Buffer = part
+            else:
+                small = [part]
+                self.index += 1
+                while self.index < len(parts) and size + len(parts[self.index]) <= tuning.HAND_OVER:
+                    small.append(parts[self.index])
+                    size += len(parts[self.index])
+                    self.index += 1
+                data = b"".join(small)
+            self.unsent -= size
+            self.bytes_sent += size
+            self.sends += 1
+            transport.write(data)
+            transport = self.transport
+
+    def _hold_handles(self, handles: list[object]) -> None:
+        if self.handles is None:
+            self.handles = handles
+        else:
+            self.handles = self.handles + handles
+
+    def _release_handles(self) -> None:
+        handles = self.handles
+        self.handles = None
+        if handles is not None:
+            for handle in handles:
+                self.connection.on_written(handle)
+
+    def _fail(self, error: OSError) -> None:
+        """The socket is broken. Aborting lets the transport tell the protocol, in a later turn."""
+        self.failed = error
+        transport = self.transport
+        self.detach()
+        if transport is not None:
+            transport.abort()
+
+
+_live: weakref.WeakSet[Writer] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """A forked child must not write to the sockets it shares with its parent."""
+    for writer in list(_live):
+        writer.detach()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,76 @@
+"""``rpcproto serve``: the echo service."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import click
+
+import rpcproto
+
+from ._json import dumps
+from ._run import run
+
+__all__ = ["serve"]
+
+
+@click.command(
+    short_help="Run the echo service, to try things against.",
+    epilog="""\b
+Methods:
+  Echo.echo VALUE            gives VALUE back
+  Echo.sleep SECONDS [VALUE] gives VALUE back after a while
+  Echo.fail [TEXT]           raises ValueError(TEXT)
+
+\b
+Examples:
+  rpcproto serve                                  a free port of this machine
+  rpcproto serve tcp://127.0.0.1:5555 unix:///tmp/echo.sock
+  rpcproto serve tcp://0.0.0.0:5555 --insecure    everyone may call
+
+\b
+Exit codes: 0 stopped by a signal, 1 an address cannot be used, 2 wrong usage.
+""",
+)
+@click.argument("addresses", metavar="[ADDRESS]...", nargs=-1)
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long calls under way may take to end after SIGINT or SIGTERM. A second signal ends them at once.",
+)
+@click.option("--insecure", is_flag=True, help="Allow addresses that other machines can reach. Anyone may call then.")
+@click.option("--tracebacks", is_flag=True, help="Send the traceback of an error in a handler to the caller.")
+@click.option("--json", "as_json", is_flag=True, help='Print the addresses as one JSON line: {"addresses": [...]}.')
+def serve(addresses: tuple[str, ...], grace: float, insecure: bool, tracebacks: bool, as_json: bool) -> None:
+    """Run the echo service until SIGINT or SIGTERM.
+
+    Prints the addresses it listens on, one a line, as soon as it does; that is what to give to ping and call.
+    The default is tcp://127.0.0.1:0: a free port, reached from this machine only.
+    """
+    run(_serve(addresses or ("tcp://127.0.0.1:0",), grace, insecure, tracebacks, as_json))
+
+
+async def _serve(addresses: tuple[str, ...], grace: float, insecure: bool, tracebacks: bool, as_json: bool) -> None:
+    from ._echo import Echo
+
+    signals: asyncio.Queue[int] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, signals.put_nowait, number)
+
+    server = await rpcproto.serve(Echo(), *addresses, insecure=insecure, tracebacks=tracebacks)
+    click.echo(dumps({"addresses": list(server.addresses)}) if as_json else "\n".join(server.addresses))
+
+    first = signal.Signals(await signals.get())
+    click.echo(f"rpcproto: {first.name}: stopping, calls under way have {grace:g} s to end", err=True)
+    closing = asyncio.ensure_future(server.close(grace=grace))
+    second = asyncio.ensure_future(signals.get())
+    await asyncio.wait((closing, second), return_when=asyncio.FIRST_COMPLETED)
+    second.cancel()
+    if not closing.done():
+        await server.close(grace=0)
+    await closing

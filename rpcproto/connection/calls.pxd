@@ -1,0 +1,41 @@
+from libc.stdint cimport uint64_t
+
+from rpcproto.wire cimport spec
+
+cdef class PendingCall:
+    cdef public uint64_t call_id
+    cdef public object method
+    cdef public double deadline
+    cdef public bint sent
+
+cdef class RunningCall:
+    cdef readonly int kind
+    cdef readonly uint64_t call_id
+    cdef readonly int codec
+    cdef readonly object method
+    cdef readonly Py_ssize_t size
+    cdef public double deadline
+    cdef public object work
+    cdef public bint over
+
+cdef class OutMessage:
+    cdef readonly int kind
+    cdef readonly int flags
+    cdef readonly int codec
+    cdef readonly uint64_t call_id
+    cdef readonly Py_ssize_t size
+    cdef readonly Py_ssize_t left
+    cdef readonly object sizes
+    cdef readonly Py_ssize_t body_size
+    cdef readonly list pieces
+    cdef Py_ssize_t index
+    cdef Py_ssize_t at
+    cdef public bint begun
+    cdef public bint admitted
+    cdef public PendingCall call
+    cdef public object handle
+    cdef public object method
+    cdef public double deadline
+
+    cpdef Py_ssize_t cost(self, Py_ssize_t call_window)
+    cpdef list cut(self, Py_ssize_t most)

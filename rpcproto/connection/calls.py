@@ -1,0 +1,131 @@
+"""The records of calls: ours that wait for an answer, the peer's that run here, and messages that wait to be sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rpcproto.wire import spec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Buffer = bytes | bytearray | memoryview
+
+
+class PendingCall:
+    """A call of ours, as the table of pending calls holds it. The shell derives what its callers await from it.
+
+    Attributes:
+        call_id: 0 until it is opened.
+        method: its name, for error texts.
+        deadline: monotonic time in seconds, or 0.0 for none.
+        sent: whether a byte of it may have reached the peer.
+    """
+
+    __slots__ = ("call_id", "deadline", "method", "sent")
+
+    def __init__(self) -> None:
+        self.call_id = 0
+        self.method = ""
+        self.deadline = 0.0
+        self.sent = False
+
+
+class RunningCall:
+    """A call of the peer whose handler runs and has not answered.
+
+    Attributes:
+        work: what runs it (a task or a future of the shell), with a ``cancel()``; None until the shell has set it.
+        size: request bytes it holds.
+        deadline: monotonic time in seconds, or 0.0 for none.
+        over: the call has ended by cancel, deadline or connection; the handler has not, and still counts.
+    """
+
+    __slots__ = ("call_id", "codec", "deadline", "kind", "method", "over", "size", "work")
+
+    def __init__(self, kind: int, call_id: int, codec: int, method: str, size: int, deadline: float) -> None:
+        self.kind = kind
+        self.call_id = call_id
+        self.codec = codec
+        self.method = method
+        self.size = size
+        self.deadline = deadline
+        self.work: object = None
+        self.over = False
+
+
+class OutMessage:
+    """A message that cannot be written at once: it waits for credit or an admission, or goes out in fragments.
+
+    Attributes:
+        call: the pending call it opens, or None for a reply.
+        method_id, name: what its head says; settled when it begins to be written.
+        pieces: body and buffers, empty ones left out.
+        size: their bytes.
+        begun: its first frame was written.
+        admitted: fragments may flow.
+        handle: for a notify: what is told once the last byte is handed over.
+    """
+
+    __slots__ = (
+        "admitted",
+        "at",
+        "begun",
+        "body_size",
+        "call",
+        "call_id",
+        "codec",
+        "deadline",
+        "flags",
+        "handle",
+        "index",
+        "kind",
+        "left",
+        "method",
+        "pieces",
+        "size",
+        "sizes",
+    )
+
+    def __init__(
+        self, kind: int, flags: int, codec: int, call_id: int, body: Buffer, buffers: Sequence[Buffer] | None, size: int
+    ) -> None:
+        self.kind = kind
+        self.flags = flags
+        self.codec = codec
+        self.call_id = call_id
+        self.size = size
+        self.left = size
+        self.sizes = None if buffers is None else [len(buffer) for buffer in buffers]
+        self.body_size = size - (sum(self.sizes) if self.sizes is not None else 0)
+        self.pieces = [piece for piece in [body, *(buffers or ())] if len(piece)]
+        self.index = 0
+        self.at = 0
+        self.begun = False
+        self.admitted = True
+        self.call: PendingCall | None = None
+        self.handle: object = None
+        self.method = ""
+        self.deadline = 0.0
+
+    def cost(self, call_window: int) -> int:
+        """What it costs of the connection window."""
+        return max(64, self.size if self.size <= call_window else min(self.size, spec.PROBE_SIZE))
+
+    def cut(self, most: int) -> list[Buffer]:
+        """The next ``most`` bytes of it, or what is left, as slices of its pieces."""
+        slices: list[Buffer] = []
+        while most and self.left:
+            piece = self.pieces[self.index]
+            size = min(len(piece) - self.at, most)
+            if self.at == 0 and size == len(piece):
+                slices.append(piece)
+            else:
+                slices.append(memoryview(piece)[self.at : self.at + size])
+            most -= size
+            self.left -= size
+            self.at += size
+            if self.at == len(piece):
+                self.index += 1
+                self.at = 0
+        return slices

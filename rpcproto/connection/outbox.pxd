@@ -1,0 +1,49 @@
+import cython
+from libc.stdint cimport uint64_t
+
+from rpcproto.connection.calls cimport OutMessage
+from rpcproto.connection.handler cimport CallHandler
+from rpcproto.wire cimport spec
+from rpcproto.wire.encoder cimport Encoder
+from rpcproto.wire.memory cimport ScratchStack
+
+cdef class Outbox:
+    cdef CallHandler handler
+    cdef readonly Encoder control
+    cdef readonly Encoder small
+    cdef readonly object bulk
+    cdef readonly dict probing
+    cdef readonly dict method_ids
+    cdef readonly Py_ssize_t max_frame
+    cdef readonly Py_ssize_t call_window
+    cdef public Py_ssize_t credit_calls
+    cdef public Py_ssize_t credit_replies
+    cdef readonly object blocked_calls
+    cdef readonly object blocked_replies
+    cdef readonly dict blocked
+    cdef readonly Py_ssize_t blocked_size
+    cdef readonly Py_ssize_t waiting
+    cdef readonly Py_ssize_t taken
+    cdef list small_handles
+    cdef readonly list handles
+
+    cpdef object open(self, Py_ssize_t credit, Py_ssize_t call_window, Py_ssize_t max_frame)
+    cpdef Py_ssize_t sendable(self)
+    @cython.locals(cost=Py_ssize_t, reply=bint)
+    cpdef object send(self, OutMessage message)
+    @cython.locals(have=Py_ssize_t, cost=Py_ssize_t, message=OutMessage)
+    cpdef object add_credit(self, int aux, uint64_t amount)
+    cdef object _put(self, OutMessage message, Py_ssize_t cost)
+    cpdef object note(self, object handle)
+    @cython.locals(message=OutMessage)
+    cpdef bint admit(self, uint64_t call_id, uint64_t size)
+    @cython.locals(message=OutMessage, queued=OutMessage)
+    cpdef bint drop(self, uint64_t call_id)
+    cpdef list clear(self)
+    @cython.locals(size=Py_ssize_t, parts=list, taken=list, control=Encoder, small=Encoder)
+    cpdef list take(self, Py_ssize_t limit)
+    @cython.locals(message=OutMessage, most=Py_ssize_t, before=Py_ssize_t, begun=bint, busy=bint, small=Encoder, taken=list)
+    cdef list _take_bulk(self, list parts, Py_ssize_t limit, Py_ssize_t size)
+    @cython.locals(head=bytes, flags=int, first=bint, left=Py_ssize_t, size=Py_ssize_t, pieces=list)
+    cdef object _frame(self, OutMessage message, Py_ssize_t most, Py_ssize_t room)
+    cdef bytes _head(self, OutMessage message)

@@ -1,0 +1,301 @@
+"""The outbound queue of a connection, by priority.
+
+1. *Control*: PING, CREDIT, GOAWAY. They jump the queue.
+2. *Small*: whole messages up to 64 KiB, ERROR and CANCEL, in the order they were issued.
+3. *Bulk*: larger messages, round-robin by fragments, so that none starves another and a small one waits behind one
+   fragment at most. A fragment has 64 KiB while anything else waits, and up to the peer's max frame when it is alone.
+
+Before that, a message waits for credit: calls and replies apart, each in order. Its whole cost is taken when it is queued,
+so what has begun can always be finished.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from rpcproto.errors import RemoteProtocolError
+from rpcproto.wire import spec
+from rpcproto.wire.encoder import Encoder, encode_head
+from rpcproto.wire.spec import ErrorCode
+
+if TYPE_CHECKING:
+    from rpcproto.connection.calls import OutMessage
+    from rpcproto.connection.handler import CallHandler
+    from rpcproto.wire.memory import ScratchStack
+
+    Buffer = bytes | bytearray | memoryview
+
+_DEADLINE_MAX = 2**32 - 1
+
+
+class Outbox:
+    """What one connection has to send.
+
+    Args:
+        scratches: scratch memory of the loop.
+        handler: asked for the time when a deadline is written.
+
+    Attributes:
+        credit_calls, credit_replies: bytes that may be sent of each class.
+        blocked_calls, blocked_replies: messages that wait for credit.
+        blocked: the same by call id.
+        blocked_size: their bytes.
+        method_ids: the ids that this side has bound to method names.
+        waiting: bytes in bulk messages not yet taken.
+        taken: bytes returned by the last :meth:`take`.
+        handles: of notifies whose last byte the last :meth:`take` returned, or None.
+    """
+
+    __slots__ = (
+        "blocked",
+        "blocked_calls",
+        "blocked_replies",
+        "blocked_size",
+        "bulk",
+        "call_window",
+        "control",
+        "credit_calls",
+        "credit_replies",
+        "handler",
+        "handles",
+        "max_frame",
+        "method_ids",
+        "probing",
+        "small",
+        "small_handles",
+        "taken",
+        "waiting",
+    )
+
+    def __init__(self, scratches: ScratchStack, handler: CallHandler) -> None:
+        self.handler = handler
+        self.control = Encoder(scratches)
+        self.small = Encoder(scratches)
+        self.bulk: deque[OutMessage] = deque()
+        self.probing: dict[int, OutMessage] = {}
+        self.method_ids: dict[str, int] = {}
+        self.max_frame = spec.INLINE_MAX
+        self.call_window = spec.INLINE_MAX
+        self.credit_calls = 0
+        self.credit_replies = 0
+        self.blocked_calls: deque[OutMessage] = deque()
+        self.blocked_replies: deque[OutMessage] = deque()
+        self.blocked: dict[int, OutMessage] = {}
+        self.blocked_size = 0
+        self.waiting = 0
+        self.taken = 0
+        self.small_handles: list[object] | None = None
+        self.handles: list[object] | None = None
+
+    def open(self, credit: int, call_window: int, max_frame: int) -> None:
+        """Take the peer's limits from its greeting."""
+        self.credit_calls = credit
+        self.credit_replies = credit
+        self.call_window = call_window
+        self.max_frame = max_frame
+
+    def sendable(self) -> int:
+        """Bytes that wait for nothing but the socket."""
+        return self.control.size + self.small.size + self.waiting
+
+    def send(self, message: OutMessage) -> None:
+        """Queue a message, or let it wait for credit."""
+        reply = message.kind == spec.REPLY
+        queue = self.blocked_replies if reply else self.blocked_calls
+        cost = message.cost(self.call_window)
+        if queue or cost > (self.credit_replies if reply else self.credit_calls):
+            queue.append(message)
+            self.blocked[message.call_id] = message
+            self.blocked_size += message.size
+        else:
+            self._put(message, cost)
+
+    def add_credit(self, aux: int, amount: int) -> None:
+        """The peer gives ``amount`` bytes of credit for calls (``aux`` 0) or replies (1).
+
+        Raises:
+            RemoteProtocolError: the amount is 0, or makes the credit larger than 2^31-1 (``FLOW_CONTROL``).
+        """
+        if amount == 0 or aux > 1:
+            raise RemoteProtocolError(f"a CREDIT of {amount} bytes for class {aux}", code=ErrorCode.FLOW_CONTROL)
+        have = self.credit_replies if aux else self.credit_calls
+        if amount > spec.CREDIT_MAX - have:
+            raise RemoteProtocolError(
+                f"a CREDIT of {amount} bytes makes a window larger than {spec.CREDIT_MAX}", code=ErrorCode.FLOW_CONTROL
+            )
+        if aux:
+            self.credit_replies += amount
+        else:
+            self.credit_calls += amount
+        queue = self.blocked_replies if aux else self.blocked_calls
+        while queue:
+            message = queue[0]
+            if self.blocked.get(message.call_id) is message:
+                cost = message.cost(self.call_window)
+                if cost > (self.credit_replies if aux else self.credit_calls):
+                    return
+                del self.blocked[message.call_id]
+                self.blocked_size -= message.size
+                self._put(message, cost)
+            queue.popleft()
+
+    def _put(self, message: OutMessage, cost: int) -> None:
+        if message.kind == spec.REPLY:
+            self.credit_replies -= cost
+        else:
+            self.credit_calls -= cost
+        message.admitted = message.size <= self.call_window
+        if message.size > spec.INLINE_MAX:
+            self.bulk.append(message)
+            self.waiting += message.size
+            return
+        self._frame(message, message.size, 0)
+        if message.handle is not None:
+            self.note(message.handle)
+
+    def note(self, handle: object) -> None:
+        """``handle`` waits for what was just put among the small messages."""
+        if self.small_handles is None:
+            self.small_handles = []
+        self.small_handles.append(handle)
+
+    def admit(self, call_id: int, size: int) -> bool:
+        """The peer admits a large message. False if none of that call and size waits for it."""
+        message = self.probing.get(call_id)
+        if message is None or message.size != size:
+            return False
+        del self.probing[call_id]
+        message.admitted = True
+        self.bulk.append(message)
+        return True
+
+    def drop(self, call_id: int) -> bool:
+        """Send nothing more of the message of this call. Returns whether there was one of which nothing was sent."""
+        message = self.blocked.pop(call_id, None)
+        if message is not None:
+            self.blocked_size -= message.size
+            message.pieces.clear()
+            return True
+        message = self.probing.pop(call_id, None)
+        if message is None:
+            for queued in self.bulk:
+                if queued.call_id == call_id:
+                    message = queued
+                    self.bulk.remove(queued)
+                    break
+            else:
+                return False
+        self.waiting -= message.left
+        return not message.begun
+
+    def clear(self) -> list[object]:
+        """Forget everything, so that a last frame can be sent. Returns the handles that still waited."""
+        handles = self.small_handles or []
+        for message in [*self.bulk, *self.probing.values(), *self.blocked.values()]:
+            if message.handle is not None:
+                handles.append(message.handle)
+        self.control.take()
+        self.small.take()
+        self.bulk.clear()
+        self.probing.clear()
+        self.blocked_calls.clear()
+        self.blocked_replies.clear()
+        self.blocked.clear()
+        self.blocked_size = 0
+        self.waiting = 0
+        self.small_handles = None
+        return handles
+
+    def take(self, limit: int) -> list[Buffer] | None:
+        """The parts to send next, about ``limit`` bytes of bulk at the most; None if there is nothing."""
+        control = self.control
+        small = self.small
+        size = control.size + small.size
+        parts: list[Buffer] | None = None
+        if control.size:
+            parts = control.take()
+        if small.size:
+            taken = small.take()
+            parts = taken if parts is None or taken is None else parts + taken
+        self.handles = self.small_handles
+        self.small_handles = None
+        if self.bulk:
+            parts = self._take_bulk(parts, limit, size)
+        else:
+            self.taken = size
+        return parts
+
+    def _take_bulk(self, parts: list[Buffer] | None, limit: int, size: int) -> list[Buffer] | None:
+        small = self.small
+        busy = size > 0
+        while self.bulk and size < limit:
+            message = self.bulk.popleft()
+            if busy or self.bulk:
+                most = min(spec.INLINE_MAX, self.max_frame)
+            else:
+                most = self.max_frame
+            begun = message.begun
+            before = message.left
+            self._frame(message, most, 0 if begun else self.max_frame)
+            self.waiting -= before - message.left
+            size += small.size
+            taken = small.take()
+            parts = taken if parts is None or taken is None else parts + taken
+            if message.left == 0:
+                if message.handle is not None:
+                    if self.handles is None:
+                        self.handles = []
+                    self.handles.append(message.handle)
+            elif message.admitted:
+                self.bulk.append(message)
+            else:
+                self.probing[message.call_id] = message
+        self.taken = size
+        return parts
+
+    def _frame(self, message: OutMessage, most: int, room: int) -> None:
+        """Write the next frame of a message into the small encoder: at most ``most`` bytes of it, and, if ``room`` is
+        given, no more than that with the head."""
+        head = b""
+        flags = message.flags
+        first = not message.begun
+        if first:
+            message.begun = True
+            flags |= spec.FIRST
+            head = self._head(message)
+            if head:
+                flags |= spec.HEAD
+            if not message.admitted:
+                most = spec.PROBE_SIZE
+            if room:
+                most = min(most, room - len(head))
+            if message.call is not None:
+                message.call.sent = True
+        left = message.left
+        pieces = message.cut(most)
+        size = left - message.left
+        if message.left:
+            flags = (flags & ~spec.END) | spec.MORE
+        self.small.start(message.kind, flags, message.codec, message.call_id, head, size)
+        for piece in pieces:
+            self.small.append(piece, len(piece))
+
+    def _head(self, message: OutMessage) -> bytes:
+        """The head of a message that begins now; a method name is bound to an id here, so that it precedes its uses."""
+        sized = message.sizes is not None or message.size > spec.INLINE_MAX
+        body_size = message.body_size if sized else -1
+        if message.kind > spec.CHANNEL:
+            return encode_head(0, None, -1, None, body_size, message.sizes) if sized else b""
+        name = None
+        method = self.method_ids.get(message.method, 0)
+        if method == 0:
+            name = message.method.encode()
+            if len(self.method_ids) < spec.MAX_METHOD_IDS - 1:
+                method = len(self.method_ids) + 1
+                self.method_ids[message.method] = method
+        deadline_ms = -1
+        if message.deadline:
+            left = (message.deadline - self.handler.now()) * 1000.0
+            deadline_ms = min(max(int(left + 0.999), 0), _DEADLINE_MAX)
+        return encode_head(method, name, deadline_ms, None, body_size, message.sizes)

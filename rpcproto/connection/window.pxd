@@ -1,0 +1,13 @@
+cdef class ReceiveWindow:
+    cdef readonly object name
+    cdef readonly long long size
+    cdef readonly long long limit
+    cdef readonly long long left
+    cdef readonly long long owed
+    cdef readonly long long arrived
+    cdef readonly bint probing
+
+    cpdef object take(self, long long cost)
+    cpdef long long give_back(self, long long cost) except -1
+    cpdef bint start_probe(self)
+    cpdef long long end_probe(self) except -1

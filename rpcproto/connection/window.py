@@ -1,0 +1,78 @@
+"""Receive windows: how much a peer may have under way to us.
+
+A window holds what the peer may still send. What has been delivered is *owed* and given back in one CREDIT frame once
+it is half of the window, so that credit costs one frame in many thousand small calls.
+
+The window grows with the link. After giving credit back, a probe (a PING) measures what arrives in one round trip: if that
+is more than two thirds of the window, the window was what held the peer back, and it is doubled. (The same estimate as
+gRPC's BDP probe.)
+"""
+
+from __future__ import annotations
+
+from rpcproto.errors import RemoteProtocolError
+from rpcproto.wire.spec import ErrorCode
+
+
+class ReceiveWindow:
+    """One class of credit of one connection.
+
+    Args:
+        name: for error texts.
+        size: initial window in bytes, as announced in the greeting.
+        limit: how far it may grow, in bytes.
+    """
+
+    __slots__ = ("arrived", "left", "limit", "name", "owed", "probing", "size")
+
+    def __init__(self, name: str, size: int, limit: int) -> None:
+        self.name = name
+        self.size = size
+        self.limit = limit
+        self.left = size
+        self.owed = 0
+        self.arrived = 0
+        self.probing = False
+
+    def take(self, cost: int) -> None:
+        """The peer used ``cost`` bytes of its credit.
+
+        Raises:
+            RemoteProtocolError: it had less (``FLOW_CONTROL``).
+        """
+        self.left -= cost
+        self.arrived += cost
+        if self.left < 0:
+            raise RemoteProtocolError(
+                f"a message of {cost} bytes of credit for {self.name} where {self.left + cost} were left",
+                code=ErrorCode.FLOW_CONTROL,
+            )
+
+    def give_back(self, cost: int) -> int:
+        """``cost`` bytes were delivered. Returns the credit to send now, 0 for none yet."""
+        self.owed += cost
+        if self.owed * 2 < self.size:
+            return 0
+        amount = self.owed
+        self.owed = 0
+        self.left += amount
+        return amount
+
+    def start_probe(self) -> bool:
+        """Whether a probe shall be sent with the credit given back; at most one is under way."""
+        if self.probing or self.size >= self.limit:
+            return False
+        self.probing = True
+        self.arrived = 0
+        return True
+
+    def end_probe(self) -> int:
+        """The probe came back. Returns by how much the window was enlarged, as credit to send."""
+        self.probing = False
+        if self.arrived * 3 < self.size * 2:
+            return 0
+        larger = min(self.limit, self.size * 2)
+        extra = larger - self.size
+        self.size = larger
+        self.left += extra
+        return extra

@@ -1,0 +1,91 @@
+"""Byte arithmetic: loads, stores and copies on raw memory.
+
+Never compiled. These bodies serve the pure build; the ``cdef inline`` bodies in ``_bytes.pxd`` do the same to C
+pointers in the compiled modules. ``data`` is a bytearray here and an ``unsigned char *`` there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+
+_HEADER = struct.Struct("<IBBHQ")
+_U16 = struct.Struct("<H")
+_U32 = struct.Struct("<I")
+_U64 = struct.Struct("<Q")
+
+_IDLE_REFERENCES = 2
+"""What ``sys.getrefcount`` tells of an object that only one list holds: the list's reference and the argument's."""
+
+
+def u16(data: bytearray, at: int) -> int:
+    """Load 16 bits at ``at``."""
+    return int(_U16.unpack_from(data, at)[0])
+
+
+def u32(data: bytearray, at: int) -> int:
+    """Load 32 bits at ``at``."""
+    return int(_U32.unpack_from(data, at)[0])
+
+
+def u64(data: bytearray, at: int) -> int:
+    """Load 64 bits at ``at``."""
+    return int(_U64.unpack_from(data, at)[0])
+
+
+def put16(data: bytearray, at: int, value: int) -> None:
+    """Store 16 bits at ``at``."""
+    _U16.pack_into(data, at, value)
+
+
+def put32(data: bytearray, at: int, value: int) -> None:
+    """Store 32 bits at ``at``."""
+    _U32.pack_into(data, at, value)
+
+
+def put64(data: bytearray, at: int, value: int) -> None:
+    """Store 64 bits at ``at``."""
+    _U64.pack_into(data, at, value)
+
+
+def put_header(data: bytearray, at: int, length: int, kind: int, flags: int, aux: int, call_id: int) -> None:
+    """Store the 16 bytes of a frame header at ``at``."""
+    _HEADER.pack_into(data, at, length, kind, flags, aux, call_id)
+
+
+def copy_out(data: bytearray, start: int, stop: int) -> bytes:
+    """The bytes from ``start`` to ``stop`` as an object of their own."""
+    with memoryview(data) as view:
+        return bytes(view[start:stop])
+
+
+def copy_bytes(data: bytearray, at: int, source: bytes, size: int) -> None:
+    """Copy the first ``size`` bytes of ``source`` to ``at``."""
+    data[at : at + size] = source
+
+
+def copy_view(data: bytearray, at: int, source: object, size: int) -> None:
+    """Copy all ``size`` bytes of a contiguous buffer to ``at``."""
+    data[at : at + size] = source  # type: ignore[call-overload]
+
+
+def uninitialised(size: int) -> bytearray:
+    """A bytearray whose content does not matter. In C its pages are not touched; here they are zeroed."""
+    return bytearray(size)
+
+
+def misalignment(memory: bytearray, alignment: int) -> int:
+    """How many bytes the memory starts after a multiple of ``alignment``."""
+    if not memory:
+        return 0
+    probe = ctypes.c_char.from_buffer(memory)
+    try:
+        return ctypes.addressof(probe) % alignment
+    finally:
+        del probe
+
+
+def idle(held: list[bytearray], index: int) -> bool:
+    """Whether nobody but the list holds this object: no view of it is left anywhere."""
+    return sys.getrefcount(held[index]) <= _IDLE_REFERENCES

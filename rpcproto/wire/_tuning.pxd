@@ -1,0 +1,20 @@
+# never compiled
+# The numbers of _tuning.py as C constants. tests/wire/test_spec.py compares the two files.
+cdef enum:
+    UNDECIDED = 0
+    ADMITTED = 1
+    DISCARDED = 2
+    AWAITING_GREETING = 0
+    FRAMES = 1
+    STOPPED = 2
+    HEADROOM = 98304
+    READ_SMALL = 16384
+    READ_NORMAL = 65536
+    READ_LARGE = 262144
+    SCRATCH_SIZE = 65536
+    SCRATCHES_KEPT = 16
+    PACK_MAX = 4096
+    ALIGNMENT = 64
+    POOLED_MIN = 16384
+    POOL_ENTRIES = 64
+    POOL_BYTES = 67108864

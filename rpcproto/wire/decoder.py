@@ -1,0 +1,595 @@
+"""Bytes to frames: the receiving half of the wire.
+
+Theory of operation. The loop asks :meth:`Decoder.get_buffer` where to read to, reads, and calls
+:meth:`Decoder.buffer_updated`; both are the protocol's own methods, so no Python frame stands between the socket and
+the call. A read lands
+
+- in the arena shared by the loop, where whole small frames are parsed in place and copied out; a left-over is kept and
+  put back in front of the next read;
+- or, in the middle of a large message, straight in the memory where that message belongs.
+
+After a quantum of frames the rest is kept and the sink told (``on_backlog``); it calls :meth:`Decoder.resume` in a
+later turn of the loop. After a breach of the protocol nothing more is parsed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rpcproto.errors import InternalError, RemoteProtocolError
+from rpcproto.wire import _bytes, spec
+from rpcproto.wire import _tuning as tuning
+from rpcproto.wire.assembly import Assembly
+from rpcproto.wire.greeting import check_magic, decode_greeting
+from rpcproto.wire.memory import ReceiveArena
+from rpcproto.wire.spec import GREETING_SIZE, ErrorCode
+from rpcproto.wire.spec import FrameType as Kind
+
+if TYPE_CHECKING:
+    from rpcproto.wire.memory import LoopMemory
+    from rpcproto.wire.sink import FrameSink
+
+_SIZE_MAX = 2**62
+_PARTS_KNOWN = 0x1F
+
+
+class Decoder:
+    """Parses what one peer sends and tells a sink.
+
+    Args:
+        sink: what is told.
+        memory: the shared memory of the loop.
+        role: our :class:`~rpcproto.wire.spec.Role`.
+        max_frame: largest frame payload accepted, in bytes.
+        max_metadata: largest metadata block accepted, in bytes.
+        max_buffers: most buffers of a message.
+        quantum: frames parsed before the rest waits for :meth:`resume`.
+    """
+
+    __slots__ = (
+        "assemblies",
+        "bytes_received",
+        "current",
+        "direct",
+        "frames",
+        "head_deadline",
+        "head_metadata",
+        "head_method",
+        "head_name",
+        "head_size",
+        "head_sizes",
+        "left",
+        "max_buffers",
+        "max_frame",
+        "max_metadata",
+        "memory",
+        "messages",
+        "more",
+        "offered",
+        "paused",
+        "quantum",
+        "read_view",
+        "reading",
+        "reads",
+        "role",
+        "sink",
+        "state",
+        "tail",
+    )
+
+    def __init__(
+        self,
+        sink: FrameSink,
+        memory: LoopMemory,
+        role: int,
+        max_frame: int,
+        max_metadata: int,
+        max_buffers: int,
+        quantum: int,
+    ) -> None:
+        self.sink = sink
+        self.memory = memory
+        self.role = role
+        self.max_frame = max_frame
+        self.max_metadata = max_metadata
+        self.max_buffers = max_buffers
+        self.quantum = quantum
+        self.state = tuning.AWAITING_GREETING
+        self.paused = False
+        self.assemblies: dict[int, Assembly] = {}
+        self.current: Assembly | None = None
+        self.left = 0
+        self.more = False
+        self.direct = False
+        self.tail: bytes | None = None
+        self.reading: ReceiveArena | None = None
+        self.offered = 0
+        self.read_view = 1
+        self.frames = 0
+        self.messages = 0
+        self.reads = 0
+        self.bytes_received = 0
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next read shall go. The hint is of no use: asyncio gives -1, uvloop always 65,536."""
+        current = self.current
+        if self.left > 0 and current is not None and current.state == tuning.ADMITTED:
+            view = current.room(self.left)
+            if view is not None:
+                self.direct = True
+                return view
+        self.direct = False
+        arena = self.memory.arena
+        if arena.leased:
+            arena = ReceiveArena()
+        self.reading = arena
+        if self.read_view == 1:
+            self.offered = tuning.READ_NORMAL
+            return arena.normal
+        if self.read_view == 2:
+            self.offered = tuning.READ_LARGE
+            return arena.large
+        self.offered = tuning.READ_SMALL
+        return arena.small
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """``nbytes`` bytes were read to where :meth:`get_buffer` said."""
+        self.reads += 1
+        self.bytes_received += nbytes
+        try:
+            if self.direct:
+                self._received_direct(nbytes)
+            elif self.state != tuning.STOPPED:
+                self._received(nbytes)
+        except BaseException as error:
+            self._stop(error)
+        self.sink.on_read_done()
+
+    def resume(self) -> None:
+        """Go on with what the quantum left over; does nothing where nothing is."""
+        tail = self.tail
+        if tail is None or self.state == tuning.STOPPED:
+            return
+        self.tail = None
+        try:
+            self._run(bytearray(tail), 0, len(tail))
+        except BaseException as error:
+            self._stop(error)
+        self.sink.on_read_done()
+
+    def pause(self) -> None:
+        """Parse no further frame for now, not even from what was read already; :meth:`resume` goes on."""
+        self.paused = True
+
+    def stop(self) -> None:
+        """Parse nothing more, ever; what still comes is thrown away. Lets go of all memory."""
+        self.state = tuning.STOPPED
+        self.assemblies.clear()
+        self.current = None
+        self.tail = None
+
+    def forget(self, call_id: int) -> None:
+        """Drop the unfinished message of a call, if there is one: the call is over."""
+        unfinished = self.assemblies.pop(call_id, None)
+        if unfinished is not None:
+            unfinished.discard()
+
+    def incomplete(self) -> bool:
+        """Whether the bytes so far end within a frame or a message."""
+        return self.tail is not None or self.left > 0 or len(self.assemblies) > 0
+
+    def _stop(self, error: BaseException) -> None:
+        self.stop()
+        if not isinstance(error, RemoteProtocolError):
+            bug = InternalError(f"a bug in rpcproto, please report: {type(error).__name__}: {error}")
+            bug.__cause__ = error
+            error = bug
+        self.sink.on_breach(error)
+
+    def _received_direct(self, nbytes: int) -> None:
+        current = self.current
+        self.left -= nbytes
+        if current is not None:
+            if current.state == tuning.ADMITTED:
+                current.filled(nbytes)
+            if self.left == 0:
+                self._frame_done(current)
+
+    def _received(self, nbytes: int) -> None:
+        arena = self.reading
+        assert arena is not None
+        if nbytes == self.offered:
+            self.read_view = 2 if self.read_view else 1
+        elif self.read_view != 1:
+            self.read_view = 1
+        start = tuning.HEADROOM
+        stop = start + nbytes
+        tail = self.tail
+        if tail is not None:
+            size = len(tail)
+            self.tail = None
+            if size > tuning.HEADROOM:
+                joined = bytearray(tail)
+                joined += _bytes.copy_out(arena.memory, start, stop)
+                self._run(joined, 0, len(joined))
+                return
+            start -= size
+            _bytes.copy_bytes(arena.memory, start, tail, size)
+        arena.leased = True
+        try:
+            self._run(arena.memory, start, stop)
+        finally:
+            arena.leased = False
+
+    def _run(self, data: bytearray, start: int, stop: int) -> None:
+        """Parse one stretch of memory; keep what is left of it."""
+        if self.state == tuning.AWAITING_GREETING:
+            start = self._greeting(data, start, stop)
+        done = self._parse(data, start, stop) if self.state == tuning.FRAMES else start
+        if self.state == tuning.STOPPED:
+            return
+        if done < stop:
+            self.tail = _bytes.copy_out(data, done, stop)
+            if self.paused:
+                self.sink.on_backlog()
+        self.paused = False
+
+    def _greeting(self, data: bytearray, start: int, stop: int) -> int:
+        have = _bytes.copy_out(data, start, min(stop, start + GREETING_SIZE))
+        check_magic(have[:8])
+        if len(have) < GREETING_SIZE:
+            return start
+        greeting = decode_greeting(have, self.role)
+        self.state = tuning.FRAMES
+        self.sink.on_greeting(greeting)
+        return start + GREETING_SIZE
+
+    def _parse(self, data: bytearray, start: int, stop: int) -> int:
+        """Handle the frames from ``start`` on; returns where the first one that is not whole begins."""
+        at = start
+        quota = self.quantum
+        while at < stop and self.state == tuning.FRAMES:
+            if self.left > 0:
+                at += self._fill(data, at, stop)
+                continue
+            if quota == 0:
+                self.paused = True
+            if self.paused or stop - at < spec.HEADER_SIZE:
+                break
+            quota -= 1
+            length = _bytes.u32(data, at)
+            kind = data[at + 4]
+            flags = data[at + 5]
+            if length > self.max_frame:
+                raise RemoteProtocolError(
+                    f"a frame of {length} bytes, above this side's max_frame of {self.max_frame}", code=ErrorCode.FRAME_SIZE
+                )
+            end = at + spec.HEADER_SIZE + length
+            if kind <= spec.ITEM and kind > 0:
+                if length <= spec.INLINE_MAX and (flags & (spec.FIRST | spec.MORE)) == spec.FIRST:
+                    if end > stop:
+                        break
+                    self.frames += 1
+                    self.messages += 1
+                    self._whole(data, at, end, kind, flags)
+                    at = end
+                    continue
+                used = self._fragment(data, at, stop, end, kind, flags)
+                if used == 0:
+                    break
+                self.frames += 1
+                at += used
+                continue
+            if kind <= spec.AUTH and kind > 0:
+                if length > spec.INLINE_MAX:
+                    raise self._wrong_size(kind, length)
+                if end > stop:
+                    break
+                self.frames += 1
+                self._control(data, at, end, kind)
+                at = end
+                continue
+            if not flags & spec.IGNORABLE:
+                raise RemoteProtocolError(
+                    f"a frame of unknown type {kind} that must be understood", code=ErrorCode.FRAME_TYPE
+                )
+            self.frames += 1
+            self.current = None
+            self.left = length
+            at += spec.HEADER_SIZE
+        return at
+
+    def _call_id(self, data: bytearray, at: int, kind: int) -> int:
+        call_id = _bytes.u64(data, at + 8)
+        if call_id == 0 or call_id > spec.CALL_ID_MAX:
+            raise RemoteProtocolError(
+                f"a {Kind(kind).name} frame with call id {call_id}, which must be 1 to 2^48-1", code=ErrorCode.CALL_ID
+            )
+        return call_id
+
+    def _whole(self, data: bytearray, at: int, end: int, kind: int, flags: int) -> None:
+        """A message that is one small frame, all of it in memory."""
+        call_id = _bytes.u64(data, at + 8)
+        if call_id == 0 or call_id > spec.CALL_ID_MAX:
+            self._call_id(data, at, kind)
+        codec = _bytes.u16(data, at + 6)
+        begin = at + spec.HEADER_SIZE
+        if not flags & spec.HEAD:
+            if kind <= spec.CHANNEL:
+                raise RemoteProtocolError(f"call {call_id}: opened without a head", code=ErrorCode.HEAD)
+            body = _bytes.copy_out(data, begin, end)
+            if kind == spec.REPLY:
+                self.sink.on_reply(call_id, codec, None, body, None, end - begin)
+            else:
+                self.sink.on_item(call_id, codec, flags, None, body, None, end - begin)
+            return
+        begin += self._head(data, begin, end, end, call_id)
+        size = end - begin
+        if self.head_sizes is not None:
+            self._whole_with_buffers(data, begin, end, kind, flags, codec, call_id)
+            return
+        if self.head_size >= 0 and self.head_size != size:
+            raise self._misfit(call_id, self.head_size, size)
+        metadata = self.head_metadata
+        self.head_metadata = None
+        body = _bytes.copy_out(data, begin, end)
+        if kind <= spec.CHANNEL:
+            name = self.head_name
+            self.head_name = None
+            self.sink.on_open(
+                kind, call_id, codec, self.head_method, name, self.head_deadline, metadata, body, None, size
+            )
+        elif kind == spec.REPLY:
+            self.sink.on_reply(call_id, codec, metadata, body, None, size)
+        else:
+            self.sink.on_item(call_id, codec, flags, metadata, body, None, size)
+
+    def _whole_with_buffers(
+        self, data: bytearray, begin: int, end: int, kind: int, flags: int, codec: int, call_id: int
+    ) -> None:
+        message = self._assembly(kind, call_id, codec, flags)
+        self.sink.on_large(message)
+        message.count(end - begin, False)
+        if message.state == tuning.ADMITTED:
+            self.sink.on_allocate(message)
+        if message.state != tuning.ADMITTED:
+            return
+        message.store(_bytes.copy_out(data, begin, end), 0, end - begin)
+        self._deliver(message)
+
+    def _head(self, data: bytearray, at: int, stop: int, end: int, call_id: int) -> int:
+        """Read the head at ``at`` into ``head_*``. ``stop`` ends the memory, ``end`` the frame. Returns the size of the
+        head, or 0 if it is not yet all in memory."""
+        if end - at < 4:
+            raise self._bad_head(call_id, "is cut off")
+        if stop - at < 4:
+            return 0
+        self.head_method = _bytes.u16(data, at)
+        parts = data[at + 2]
+        self.head_name = None
+        self.head_deadline = -1
+        self.head_metadata = None
+        self.head_size = -1
+        self.head_sizes = None
+        if parts == 0:
+            return 4
+        if parts == spec.DEADLINE and stop - at >= 8:
+            self.head_deadline = _bytes.u32(data, at + 4)
+            return 8
+        return self._long_head(data, at, stop, end, parts, call_id)
+
+    def _long_head(self, data: bytearray, at: int, stop: int, end: int, parts: int, call_id: int) -> int:
+        if parts & ~_PARTS_KNOWN:
+            raise self._bad_head(call_id, f"has unknown parts {parts:#04x}")
+        if self.head_method >= spec.MAX_METHOD_IDS:
+            raise self._bad_head(call_id, f"has method id {self.head_method}, above {spec.MAX_METHOD_IDS - 1}")
+        begin = at
+        at += 4
+        if parts & spec.NAME:
+            if not self._within(at + 1, stop, end, call_id):
+                return 0
+            size = data[at]
+            if size == 0:
+                raise self._bad_head(call_id, "has an empty method name")
+            if not self._within(at + 1 + size, stop, end, call_id):
+                return 0
+            name = _bytes.copy_out(data, at + 1, at + 1 + size)
+            try:
+                self.head_name = name.decode("utf-8")
+            except UnicodeDecodeError:
+                raise self._bad_head(call_id, "has a method name that is not UTF-8") from None
+            at += 1 + size
+        if parts & spec.DEADLINE:
+            if not self._within(at + 4, stop, end, call_id):
+                return 0
+            self.head_deadline = _bytes.u32(data, at)
+            at += 4
+        if parts & spec.METADATA:
+            if not self._within(at + 2, stop, end, call_id):
+                return 0
+            size = _bytes.u16(data, at)
+            if size > self.max_metadata:
+                raise self._bad_head(call_id, f"has {size} bytes of metadata, above this side's max_metadata of {self.max_metadata}")
+            if not self._within(at + 2 + size, stop, end, call_id):
+                return 0
+            self.head_metadata = _bytes.copy_out(data, at + 2, at + 2 + size)
+            at += 2 + size
+        if parts & spec.SIZE:
+            if not self._within(at + 8, stop, end, call_id):
+                return 0
+            self.head_size = self._announced(data, at, call_id)
+            at += 8
+        if parts & spec.BUFFERS:
+            if not parts & spec.SIZE:
+                raise self._bad_head(call_id, "has BUFFERS without SIZE")
+            if not self._within(at + 4, stop, end, call_id):
+                return 0
+            count = _bytes.u32(data, at)
+            at += 4
+            if count > self.max_buffers:
+                raise self._bad_head(call_id, f"has {count} buffers, above this side's max_buffers of {self.max_buffers}")
+            if not self._within(at + 8 * count, stop, end, call_id):
+                return 0
+            self.head_sizes = [self._announced(data, at + 8 * index, call_id) for index in range(count)]
+            at += 8 * count
+        return at - begin
+
+    def _within(self, need: int, stop: int, end: int, call_id: int) -> bool:
+        if need > end:
+            raise self._bad_head(call_id, "does not fit its frame")
+        return need <= stop
+
+    def _announced(self, data: bytearray, at: int, call_id: int) -> int:
+        size = _bytes.u64(data, at)
+        if size > _SIZE_MAX:
+            raise self._bad_head(call_id, f"announces {size} bytes")
+        return size
+
+    def _assembly(self, kind: int, call_id: int, codec: int, flags: int) -> Assembly:
+        """An assembly for the message whose head was just read."""
+        sizes = self.head_sizes
+        total = self.head_size + sum(sizes) if sizes is not None else self.head_size
+        if total > _SIZE_MAX:
+            raise self._bad_head(call_id, f"announces {total} bytes")
+        message = Assembly(kind, call_id, codec, flags, self.head_size, sizes, total)
+        message.method = self.head_method
+        message.name = self.head_name
+        message.deadline_ms = self.head_deadline
+        message.metadata = self.head_metadata
+        self.head_name = self.head_metadata = self.head_sizes = None
+        return message
+
+    def _fragment(self, data: bytearray, at: int, stop: int, end: int, kind: int, flags: int) -> int:
+        """The start of a frame that is large, or part of a message. Returns the bytes used of it, 0 if its head is not whole."""
+        call_id = self._call_id(data, at, kind)
+        begin = at + spec.HEADER_SIZE
+        more = flags & spec.MORE != 0
+        if flags & spec.FIRST:
+            if call_id in self.assemblies:
+                raise RemoteProtocolError(
+                    f"call {call_id}: a new message before the last one was complete", code=ErrorCode.CALL_STATE
+                )
+            if flags & spec.HEAD:
+                head = self._head(data, begin, stop, end, call_id)
+                if head == 0:
+                    return 0
+                begin += head
+            else:
+                if kind <= spec.CHANNEL or more:
+                    raise RemoteProtocolError(f"call {call_id}: a head is missing", code=ErrorCode.HEAD)
+                self.head_size = -1
+                self.head_sizes = self.head_name = self.head_metadata = None
+            if self.head_size < 0:
+                if more:
+                    raise self._bad_head(call_id, "announces no size of a message in several frames")
+                self.head_size = end - begin
+            message = self._assembly(kind, call_id, _bytes.u16(data, at + 6), flags & ~spec.MORE)
+            if not more and message.total != end - begin:
+                raise self._misfit(call_id, message.total, end - begin)
+            self.sink.on_large(message)
+            message.count(end - begin, more)
+            if message.state == tuning.ADMITTED and message.expected >= message.total:
+                self.sink.on_allocate(message)
+            self.assemblies[call_id] = message
+        else:
+            found = self.assemblies.get(call_id)
+            if found is None or found.kind != kind:
+                self.sink.on_stray(kind, call_id)
+                self.current = None
+                self.left = end - begin
+                return begin - at
+            message = found
+            message.count(end - begin, more)
+            if message.state == tuning.ADMITTED and message.views is None:
+                self.sink.on_allocate(message)
+        self.current = message
+        self.more = more
+        self.left = end - begin
+        if self.left == 0:
+            self._frame_done(message)
+        return begin - at
+
+    def _fill(self, data: bytearray, at: int, stop: int) -> int:
+        """Payload of the current large frame that landed in the arena. Returns how many bytes were taken."""
+        size = min(self.left, stop - at)
+        current = self.current
+        self.left -= size
+        if current is not None:
+            if current.views is not None:
+                current.store(_bytes.copy_out(data, at, at + size), 0, size)
+            elif current.state != tuning.DISCARDED:
+                current.prefix += _bytes.copy_out(data, at, at + size)
+            if self.left == 0:
+                self._frame_done(current)
+        return size
+
+    def _frame_done(self, message: Assembly) -> None:
+        self.current = None
+        if self.more:
+            return
+        if self.assemblies.get(message.call_id) is message:
+            del self.assemblies[message.call_id]
+        if message.state == tuning.ADMITTED:
+            self.messages += 1
+            self.read_view = 0
+            self._deliver(message)
+
+    def _deliver(self, message: Assembly) -> None:
+        body, buffers = message.finish()
+        if message.kind <= spec.CHANNEL:
+            self.sink.on_open(
+                message.kind,
+                message.call_id,
+                message.codec,
+                message.method,
+                message.name,
+                message.deadline_ms,
+                message.metadata,
+                body,
+                buffers,
+                message.total,
+            )
+        elif message.kind == spec.REPLY:
+            self.sink.on_reply(message.call_id, message.codec, message.metadata, body, buffers, message.total)
+        else:
+            self.sink.on_item(
+                message.call_id, message.codec, message.flags, message.metadata, body, buffers, message.total
+            )
+
+    def _control(self, data: bytearray, at: int, end: int, kind: int) -> None:
+        aux = _bytes.u16(data, at + 6)
+        begin = at + spec.HEADER_SIZE
+        length = end - begin
+        if kind == spec.ERROR:
+            self.sink.on_error(self._call_id(data, at, kind), aux, _bytes.copy_out(data, begin, end))
+            return
+        if kind == spec.CANCEL:
+            if length != 0:
+                raise self._wrong_size(kind, length)
+            self.sink.on_cancel(self._call_id(data, at, kind), aux)
+            return
+        call_id = _bytes.u64(data, at + 8)
+        if call_id > (spec.CALL_ID_MAX if kind == spec.CREDIT else 0):
+            raise RemoteProtocolError(f"a {Kind(kind).name} frame with call id {call_id}", code=ErrorCode.CALL_ID)
+        if kind == spec.AUTH:
+            self.sink.on_auth(aux, _bytes.copy_out(data, begin, end))
+        elif kind == spec.GOAWAY:
+            if length < 8 or length > 1032:
+                raise self._wrong_size(kind, length)
+            text = _bytes.copy_out(data, begin + 8, end).decode("utf-8", "replace")
+            self.sink.on_goaway(aux, _bytes.u64(data, begin), text)
+        elif length != 8:
+            raise self._wrong_size(kind, length)
+        elif kind == spec.CREDIT:
+            self.sink.on_credit(call_id, aux, _bytes.u64(data, begin))
+        else:
+            self.sink.on_ping(aux, _bytes.copy_out(data, begin, end))
+
+    def _wrong_size(self, kind: int, length: int) -> RemoteProtocolError:
+        return RemoteProtocolError(f"a {Kind(kind).name} frame of {length} bytes", code=ErrorCode.FRAME_SIZE)
+
+    def _bad_head(self, call_id: int, text: str) -> RemoteProtocolError:
+        return RemoteProtocolError(f"call {call_id}: its head {text}", code=ErrorCode.HEAD)
+
+    def _misfit(self, call_id: int, announced: int, present: int) -> RemoteProtocolError:
+        return self._bad_head(call_id, f"announces {announced} bytes where the frame holds {present}")

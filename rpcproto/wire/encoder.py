@@ -1,0 +1,194 @@
+"""Frames to bytes: the sending half of the wire.
+
+An encoder gathers frames until they are taken, and returns them as a list of parts for one ``sendmsg``. Headers,
+heads and payloads up to 4 KiB are packed into scratch memory that is borrowed from the loop between the first frame
+and :meth:`Encoder.take`; larger payloads stay where they are and become parts of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rpcproto.wire import _bytes, spec
+from rpcproto.wire import _tuning as tuning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rpcproto.wire.memory import ScratchStack
+
+    Buffer = bytes | bytearray | memoryview
+
+
+
+
+class Encoder:
+    """Gathers frames of one connection.
+
+    Args:
+        scratches: where scratch memory is borrowed from.
+
+    Attributes:
+        size: bytes gathered and not yet taken.
+    """
+
+    __slots__ = ("data", "parts", "scratch", "scratches", "size", "used")
+
+    def __init__(self, scratches: ScratchStack) -> None:
+        self.scratches = scratches
+        self.scratch: bytearray | None = None
+        self.used = 0
+        self.parts: list[Buffer] | None = None
+        self.size = 0
+
+    def frame(self, kind: int, flags: int, aux: int, call_id: int, payload: bytes) -> None:
+        """A frame without head. ``payload`` may have up to the peer's max frame bytes."""
+        size = len(payload)
+        self._room(spec.HEADER_SIZE)
+        _bytes.put_header(self.data, self.used, size, kind, flags, aux, call_id)
+        self.used += spec.HEADER_SIZE
+        self.size += spec.HEADER_SIZE
+        if size:
+            self._payload(payload, size)
+
+    def number(self, kind: int, aux: int, call_id: int, value: int) -> None:
+        """A frame whose payload is one 64-bit number."""
+        self._room(spec.HEADER_SIZE + 8)
+        _bytes.put_header(self.data, self.used, 8, kind, 0, aux, call_id)
+        _bytes.put64(self.data, self.used + spec.HEADER_SIZE, value)
+        self.used += spec.HEADER_SIZE + 8
+        self.size += spec.HEADER_SIZE + 8
+
+    def opening(self, kind: int, flags: int, codec: int, call_id: int, method: int, deadline_ms: int, body: Buffer, size: int) -> None:
+        """A whole opening message of a method that is bound, without metadata or buffers: the common case.
+
+        Args:
+            deadline_ms: milliseconds, or -1 for none.
+            body: ``size`` bytes.
+        """
+        head = 4 if deadline_ms < 0 else 8
+        self._room(spec.HEADER_SIZE + 8)
+        at = self.used
+        _bytes.put_header(self.data, at, head + size, kind, flags | spec.FIRST | spec.HEAD, codec, call_id)
+        at += spec.HEADER_SIZE
+        _bytes.put16(self.data, at, method)
+        if deadline_ms < 0:
+            _bytes.put16(self.data, at + 2, 0)
+        else:
+            _bytes.put16(self.data, at + 2, spec.DEADLINE)
+            _bytes.put32(self.data, at + 4, deadline_ms)
+        self.used = at + head
+        self.size += spec.HEADER_SIZE + head
+        if size:
+            self._payload(body, size)
+
+    def reply(self, codec: int, call_id: int, body: Buffer, size: int) -> None:
+        """A whole REPLY without metadata or buffers: the common case."""
+        self._room(spec.HEADER_SIZE)
+        _bytes.put_header(self.data, self.used, size, spec.REPLY, spec.FIRST | spec.END, codec, call_id)
+        self.used += spec.HEADER_SIZE
+        self.size += spec.HEADER_SIZE
+        if size:
+            self._payload(body, size)
+
+    def start(self, kind: int, flags: int, codec: int, call_id: int, head: bytes, size: int) -> None:
+        """Header and head of a frame whose ``size`` further bytes follow by :meth:`append`."""
+        length = len(head)
+        self._room(spec.HEADER_SIZE)
+        _bytes.put_header(self.data, self.used, length + size, kind, flags, codec, call_id)
+        self.used += spec.HEADER_SIZE
+        self.size += spec.HEADER_SIZE
+        if length:
+            self._payload(head, length)
+
+    def append(self, payload: Buffer, size: int) -> None:
+        """``size`` bytes more of the frame begun by :meth:`start`."""
+        if size:
+            self._payload(payload, size)
+
+    def take(self) -> list[Buffer] | None:
+        """All parts gathered so far, to be sent in this order; None if there are none."""
+        if self.used:
+            self._seal()
+        scratch = self.scratch
+        if scratch is not None:
+            self.scratches.give_back(scratch)
+            self.scratch = None
+        parts = self.parts
+        self.parts = None
+        self.size = 0
+        return parts
+
+    def _room(self, size: int) -> None:
+        """Make sure that ``size`` bytes of scratch are free."""
+        scratch = self.scratch
+        if scratch is None:
+            scratch = self.scratches.borrow()
+            self.scratch = scratch
+            self.data = scratch
+            self.used = 0
+        elif self.used + size > tuning.SCRATCH_SIZE:
+            self._seal()
+
+    def _payload(self, payload: Buffer, size: int) -> None:
+        self.size += size
+        if size <= tuning.PACK_MAX:
+            if self.used + size > tuning.SCRATCH_SIZE:
+                self._seal()
+            if type(payload) is bytes:
+                _bytes.copy_bytes(self.data, self.used, payload, size)
+            else:
+                _bytes.copy_view(self.data, self.used, payload, size)
+            self.used += size
+            return
+        if self.used:
+            self._seal()
+        if self.parts is None:
+            self.parts = []
+        self.parts.append(payload)
+
+    def _seal(self) -> None:
+        """Turn what is packed so far into a part."""
+        if self.parts is None:
+            self.parts = []
+        self.parts.append(_bytes.copy_out(self.data, 0, self.used))
+        self.used = 0
+
+
+def encode_head(
+    method: int,
+    name: bytes | None,
+    deadline_ms: int,
+    metadata: bytes | None,
+    body_size: int,
+    sizes: Sequence[int] | None,
+) -> bytes:
+    """Encode a head with any parts. Section 2.1 of ``PROTOCOL.md``.
+
+    Args:
+        method: method id, 0 for none.
+        name: UTF-8 name to send along, or None.
+        deadline_ms: milliseconds, or -1 for none.
+        metadata: or None.
+        body_size: size of the body in bytes, or -1 to leave it to the frame's length.
+        sizes: sizes of the buffers in bytes, or None.
+    """
+    parts = 0
+    tail = []
+    if name is not None:
+        parts |= spec.NAME
+        tail.append(len(name).to_bytes(1, "little") + name)
+    if deadline_ms >= 0:
+        parts |= spec.DEADLINE
+        tail.append(deadline_ms.to_bytes(4, "little"))
+    if metadata is not None:
+        parts |= spec.METADATA
+        tail.append(len(metadata).to_bytes(2, "little") + metadata)
+    if body_size >= 0:
+        parts |= spec.SIZE
+        tail.append(body_size.to_bytes(8, "little"))
+    if sizes is not None:
+        parts |= spec.BUFFERS
+        tail.append(len(sizes).to_bytes(4, "little") + b"".join(size.to_bytes(8, "little") for size in sizes))
+    return method.to_bytes(2, "little") + parts.to_bytes(2, "little") + b"".join(tail)
+

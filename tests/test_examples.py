@@ -1,0 +1,57 @@
+"""The examples, and the programs of the README, print what they say they print."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+MAX_LINES = 60
+
+PROGRAM = re.compile(r"^```python\n(?P<source>.*?)^```\n\n^```text\n(?P<output>.*?)^```", re.MULTILINE | re.DOTALL)
+README = list(PROGRAM.finditer((ROOT / "README.md").read_text(encoding="utf-8")))
+
+PRINTED = {
+    "echo.py": """\
+{'answer': 42, 'list': [1.5, None, 'text']}
+sum of 1000 answers: 499500
+waited 0.1 s
+not within 0.05 s
+remote error: TypeError
+""",
+    "worker.py": """\
+registered: alice bob
+primes below 40000: 4203
+""",
+}
+
+
+def printed(*command: str) -> str:
+    """What a Python program prints; anything on its error output fails the test, as a non-zero exit code does."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+    done = subprocess.run(
+        [sys.executable, *command], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
+def test_example(file: Path) -> None:
+    assert printed(str(file)) == PRINTED[file.name]
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
+def test_an_example_is_read_in_a_minute(file: Path) -> None:
+    assert len(file.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+
+
+@pytest.mark.parametrize("program", README, ids=lambda program: f"position {program.start()}")
+def test_program_of_the_readme(program: re.Match[str]) -> None:
+    assert printed("-c", program["source"]) == program["output"]
