@@ -1,13 +1,13 @@
 """Zero-copy, multiplexed RPC for asyncio.
 
-    class Echo(rpcproto.Service):
-        @rpcproto.request
-        def echo(self, value):
-            return value
+class Echo(rpcproto.Service):
+    @rpcproto.request
+    def echo(self, value):
+        return value
 
-    async with rpcproto.serve(Echo(), "tcp://127.0.0.1:0") as server:
-        async with rpcproto.connect(server.address) as client:
-            print(await client.request("Echo.echo", "hello"))
+async with rpcproto.serve(Echo(), "tcp://127.0.0.1:0") as server:
+    async with rpcproto.connect(server.address) as client:
+        print(await client.request("Echo.echo", "hello"))
 """
 
 from __future__ import annotations

@@ -47,7 +47,9 @@ class Client:
             LocalProtocolError: not connected yet.
         """
         if self._link is None:
-            raise LocalProtocolError(f"not connected to {self._address} yet: use `async with`, or await the client first")
+            raise LocalProtocolError(
+                f"not connected to {self._address} yet: use `async with`, or await the client first"
+            )
         return self._link.peer
 
     @property
@@ -104,7 +106,9 @@ class Client:
 
     async def _connect(self) -> None:
         if self._link is not None:
-            raise ConfigurationError(f"this client was connected to {self._address} before; make another one by connect()")
+            raise ConfigurationError(
+                f"this client was connected to {self._address} before; make another one by connect()"
+            )
         loop = asyncio.get_running_loop()
         opened: asyncio.Future[None] = loop.create_future()
 

@@ -50,7 +50,9 @@ class Options:
         max_threads: int,
         budget: ReassemblyBudget | None,
     ) -> None:
-        self.entries = {} if service is None else {name: Entry(handler) for name, handler in build_registry(service).items()}
+        self.entries = (
+            {} if service is None else {name: Entry(handler) for name, handler in build_registry(service).items()}
+        )
         self.codec = registry.get(codec)
         self.limits = limits if limits is not None else Limits()
         self.timeouts = timeouts if timeouts is not None else Timeouts()

@@ -8,7 +8,6 @@ from rpcproto import _clock
 
 if TYPE_CHECKING:
     from rpcproto.aio.link import Link
-    from rpcproto.aio.reply import Reply
     from rpcproto.aio.session import Session
 
 __all__ = ["Peer"]

@@ -30,7 +30,9 @@ _GRACE = 30.0
 class Server:
     """Listeners and the connections they accepted. Made by :func:`serve`; an async context manager, and awaitable."""
 
-    def __init__(self, addresses: tuple[str, ...], options: Options, insecure: bool, sock: socket.socket | None) -> None:
+    def __init__(
+        self, addresses: tuple[str, ...], options: Options, insecure: bool, sock: socket.socket | None
+    ) -> None:
         self._wanted = addresses
         self._options = options
         self._insecure = insecure

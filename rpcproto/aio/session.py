@@ -351,7 +351,9 @@ class Session(CallHandler):
             body = codec.encode_value(result, buffers)
         except Exception as error:
             self.failed_handlers += 1
-            connection.fail(call_id, ErrorCode.UNENCODABLE_RESULT, type(error).__name__, f"the result of {name}: {error}", "")
+            connection.fail(
+                call_id, ErrorCode.UNENCODABLE_RESULT, type(error).__name__, f"the result of {name}: {error}", ""
+            )
             return
         size = len(body)
         if buffers:

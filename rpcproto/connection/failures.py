@@ -47,3 +47,12 @@ def failure(
     return RemoteError(
         message, type_name=type_name, text=text, traceback=traceback, code=code, method=method, peer=peer
     )
+
+
+def too_large(what: str, size: int, limit: int, whose: str) -> MessageTooLarge:
+    """The error for a message above a limit, or with too many buffers."""
+    if size > limit:
+        text = f"{what}: {size} bytes, above {whose} max_message of {limit}, a setting of Limits"
+    else:
+        text = f"{what}: its buffers are too many: at most 65,535, and their sizes must fit into the peer's max_frame"
+    return MessageTooLarge(text, size=size, limit=limit)

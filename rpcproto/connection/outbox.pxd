@@ -22,13 +22,19 @@ cdef class Outbox:
     cdef readonly object blocked_replies
     cdef readonly dict blocked
     cdef readonly Py_ssize_t blocked_size
+    cdef readonly dict pings
+    cdef uint64_t ping_count
+    cdef bint reading
     cdef readonly Py_ssize_t waiting
     cdef readonly Py_ssize_t taken
     cdef list small_handles
     cdef readonly list handles
 
     cpdef object open(self, Py_ssize_t credit, Py_ssize_t call_window, Py_ssize_t max_frame)
-    cpdef Py_ssize_t sendable(self)
+    cdef object signal(self)
+    cpdef object ping(self, object waiter)
+    cpdef object give_credit(self, int aux, uint64_t call_id, uint64_t amount)
+    cpdef Py_ssize_t sendable(self) noexcept
     @cython.locals(cost=Py_ssize_t, reply=bint)
     cpdef object send(self, OutMessage message)
     @cython.locals(have=Py_ssize_t, cost=Py_ssize_t, message=OutMessage)

@@ -37,6 +37,8 @@ class Outbox:
         handler: asked for the time when a deadline is written.
 
     Attributes:
+        reading: what is queued now goes out when the read that is being handled ends; nobody needs to be told.
+        pings: what waits for the answer to a PING, by payload.
         credit_calls, credit_replies: bytes that may be sent of each class.
         blocked_calls, blocked_replies: messages that wait for credit.
         blocked: the same by call id.
@@ -61,7 +63,10 @@ class Outbox:
         "handles",
         "max_frame",
         "method_ids",
+        "ping_count",
+        "pings",
         "probing",
+        "reading",
         "small",
         "small_handles",
         "taken",
@@ -83,6 +88,9 @@ class Outbox:
         self.blocked_replies: deque[OutMessage] = deque()
         self.blocked: dict[int, OutMessage] = {}
         self.blocked_size = 0
+        self.pings: dict[bytes, object] = {}
+        self.ping_count = 0
+        self.reading = False
         self.waiting = 0
         self.taken = 0
         self.small_handles: list[object] | None = None
@@ -94,6 +102,24 @@ class Outbox:
         self.credit_replies = credit
         self.call_window = call_window
         self.max_frame = max_frame
+
+    def signal(self) -> None:
+        """Something was queued: have it sent."""
+        if not self.reading:
+            self.handler.on_output()
+
+    def ping(self, waiter: object) -> None:
+        """Send a PING. ``waiter`` is what the answer is for."""
+        self.ping_count += 1
+        payload = self.ping_count.to_bytes(8, "little")
+        self.pings[payload] = waiter
+        self.control.frame(spec.PING, 0, 0, 0, payload)
+        self.signal()
+
+    def give_credit(self, aux: int, call_id: int, amount: int) -> None:
+        """Send a CREDIT: for a window (call 0, the class in ``aux``), or to admit a message of a call."""
+        self.control.number(spec.CREDIT, aux, call_id, amount)
+        self.signal()
 
     def sendable(self) -> int:
         """Bytes that wait for nothing but the socket."""
@@ -199,6 +225,7 @@ class Outbox:
         self.small.take()
         self.bulk.clear()
         self.probing.clear()
+        self.pings = {}
         self.blocked_calls.clear()
         self.blocked_replies.clear()
         self.blocked.clear()

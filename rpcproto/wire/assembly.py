@@ -52,7 +52,9 @@ class Assembly:
         "views",
     )
 
-    def __init__(self, kind: int, call_id: int, codec: int, flags: int, body_size: int, sizes: list[int] | None, total: int) -> None:
+    def __init__(
+        self, kind: int, call_id: int, codec: int, flags: int, body_size: int, sizes: list[int] | None, total: int
+    ) -> None:
         self.kind = kind
         self.call_id = call_id
         self.codec = codec
@@ -192,4 +194,3 @@ class Assembly:
                 self.view = views[self.index]
                 self.at = 0
                 self.end = self.view.nbytes
-

@@ -262,7 +262,8 @@ class Decoder:
             flags = data[at + 5]
             if length > self.max_frame:
                 raise RemoteProtocolError(
-                    f"a frame of {length} bytes, above this side's max_frame of {self.max_frame}", code=ErrorCode.FRAME_SIZE
+                    f"a frame of {length} bytes, above this side's max_frame of {self.max_frame}",
+                    code=ErrorCode.FRAME_SIZE,
                 )
             end = at + spec.HEADER_SIZE + length
             if kind <= spec.ITEM and kind > 0:
@@ -409,7 +410,9 @@ class Decoder:
                 return 0
             size = _bytes.u16(data, at)
             if size > self.max_metadata:
-                raise self._bad_head(call_id, f"has {size} bytes of metadata, above this side's max_metadata of {self.max_metadata}")
+                raise self._bad_head(
+                    call_id, f"has {size} bytes of metadata, above this side's max_metadata of {self.max_metadata}"
+                )
             if not self._within(at + 2 + size, stop, end, call_id):
                 return 0
             self.head_metadata = _bytes.copy_out(data, at + 2, at + 2 + size)
@@ -427,7 +430,9 @@ class Decoder:
             count = _bytes.u32(data, at)
             at += 4
             if count > self.max_buffers:
-                raise self._bad_head(call_id, f"has {count} buffers, above this side's max_buffers of {self.max_buffers}")
+                raise self._bad_head(
+                    call_id, f"has {count} buffers, above this side's max_buffers of {self.max_buffers}"
+                )
             if not self._within(at + 8 * count, stop, end, call_id):
                 return 0
             self.head_sizes = [self._announced(data, at + 8 * index, call_id) for index in range(count)]

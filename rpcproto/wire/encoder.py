@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     Buffer = bytes | bytearray | memoryview
 
 
-
-
 class Encoder:
     """Gathers frames of one connection.
 
@@ -59,7 +57,9 @@ class Encoder:
         self.used += spec.HEADER_SIZE + 8
         self.size += spec.HEADER_SIZE + 8
 
-    def opening(self, kind: int, flags: int, codec: int, call_id: int, method: int, deadline_ms: int, body: Buffer, size: int) -> None:
+    def opening(
+        self, kind: int, flags: int, codec: int, call_id: int, method: int, deadline_ms: int, body: Buffer, size: int
+    ) -> None:
         """A whole opening message of a method that is bound, without metadata or buffers: the common case.
 
         Args:
@@ -191,4 +191,3 @@ def encode_head(
         parts |= spec.BUFFERS
         tail.append(len(sizes).to_bytes(4, "little") + b"".join(size.to_bytes(8, "little") for size in sizes))
     return method.to_bytes(2, "little") + parts.to_bytes(2, "little") + b"".join(tail)
-

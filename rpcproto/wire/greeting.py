@@ -77,19 +77,36 @@ def decode_greeting(data: bytes, our_role: int) -> Greeting:
     if len(data) != GREETING_SIZE:
         raise RemoteProtocolError(f"a greeting has {GREETING_SIZE} bytes, not {len(data)}", code=ErrorCode.GREETING)
     check_magic(data)
-    (_, major, minor, role, mechanism, must, may, max_frame, max_message, call, connection, running, silence, incarnation) = (
-        _LAYOUT.unpack(data)
-    )
+    (
+        _,
+        major,
+        minor,
+        role,
+        mechanism,
+        must,
+        may,
+        max_frame,
+        max_message,
+        call,
+        connection,
+        running,
+        silence,
+        incarnation,
+    ) = _LAYOUT.unpack(data)
     if major != VERSION:
         raise RemoteProtocolError(
-            f"the peer speaks version {major}.{minor} of the protocol, this side {VERSION}.{MINOR}", code=ErrorCode.VERSION
+            f"the peer speaks version {major}.{minor} of the protocol, this side {VERSION}.{MINOR}",
+            code=ErrorCode.VERSION,
         )
     if must:
         raise RemoteProtocolError(
-            f"the peer demands capabilities {must:#010x} that version {VERSION}.{MINOR} does not know", code=ErrorCode.VERSION
+            f"the peer demands capabilities {must:#010x} that version {VERSION}.{MINOR} does not know",
+            code=ErrorCode.VERSION,
         )
     if role not in (Role.INITIATOR, Role.ACCEPTOR) or role == our_role:
-        raise RemoteProtocolError(f"the peer's role is {role}, ours {our_role}: one must be 1, the other 2", code=ErrorCode.GREETING)
+        raise RemoteProtocolError(
+            f"the peer's role is {role}, ours {our_role}: one must be 1, the other 2", code=ErrorCode.GREETING
+        )
     _check("max frame", max_frame, _MIN_WINDOW, _MAX_FRAME)
     _check("max message", max_message, 1, 2**63 - 1)
     _check("call window", call, _MIN_WINDOW, CREDIT_MAX)

@@ -25,7 +25,7 @@ class ReceiveArena:
         view = memoryview(self.memory)
         self.small = view[tuning.HEADROOM : tuning.HEADROOM + tuning.READ_SMALL]
         self.normal = view[tuning.HEADROOM : tuning.HEADROOM + tuning.READ_NORMAL]
-        self.large = view[tuning.HEADROOM:]
+        self.large = view[tuning.HEADROOM :]
         self.leased = False
 
 
@@ -88,7 +88,9 @@ class BufferPool:
         if size > tuning.POOL_BYTES // 4:
             return
         at = 0
-        while at < len(self.held) and (len(self.held) >= tuning.POOL_ENTRIES or self.held_bytes + size > tuning.POOL_BYTES):
+        while at < len(self.held) and (
+            len(self.held) >= tuning.POOL_ENTRIES or self.held_bytes + size > tuning.POOL_BYTES
+        ):
             if _bytes.idle(self.held, at):
                 self.held_bytes -= len(self.held.pop(at))
             else:

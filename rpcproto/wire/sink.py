@@ -46,7 +46,13 @@ class FrameSink:
         return 0
 
     def on_reply(
-        self, call_id: int, codec: int, metadata: bytes | None, body: object, buffers: Sequence[memoryview] | None, size: int
+        self,
+        call_id: int,
+        codec: int,
+        metadata: bytes | None,
+        body: object,
+        buffers: Sequence[memoryview] | None,
+        size: int,
     ) -> int:
         """A whole REPLY."""
         return 0

@@ -157,7 +157,9 @@ class ErrorCode(IntEnum):
     HANDLER_RAISED = 0x0301
 
 
-REQUEST, NOTIFY, STREAM, CHANNEL, REPLY, ITEM, ERROR, CANCEL, CREDIT, PING, GOAWAY, AUTH = (int(kind) for kind in FrameType)
+REQUEST, NOTIFY, STREAM, CHANNEL, REPLY, ITEM, ERROR, CANCEL, CREDIT, PING, GOAWAY, AUTH = (
+    int(kind) for kind in FrameType
+)
 FIRST, MORE, END, IGNORABLE, HEAD = (int(flag) for flag in Flag)
 NAME, DEADLINE, METADATA, SIZE, BUFFERS = (int(part) for part in HeadPart)
 """The same as plain numbers, under the names of ``spec.pxd``: what the compiled modules use in both builds."""

@@ -1,0 +1,116 @@
+"""What is under way to us: credit given to the peer, and large messages that have begun.
+
+Counterpart of the outbox. Small messages only take credit and give it back. A large one is *kept* from its first frame until it
+is complete, dropped or forgotten; above the call window it also holds a claim on the reassembly budget.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rpcproto.connection.window import ReceiveWindow
+from rpcproto.wire import spec
+from rpcproto.wire.spec import CreditClass
+
+if TYPE_CHECKING:
+    from rpcproto.config import Limits
+    from rpcproto.connection.budget import ReassemblyBudget, Reservation
+    from rpcproto.connection.handler import CallHandler
+    from rpcproto.connection.outbox import Outbox
+    from rpcproto.wire.assembly import Assembly
+
+
+class Inbox:
+    """Bounds what one peer makes us hold before it is delivered.
+
+    Args:
+        outbox: where credit is sent.
+        handler: asked for the time.
+        limits: of this side.
+        budget: the reassembly budget.
+
+    Attributes:
+        calls, replies: the two windows.
+        kept: call ids of large messages under way.
+        claims: what they have reserved, or wait for.
+    """
+
+    __slots__ = ("budget", "call_window", "calls", "claims", "handler", "kept", "outbox", "replies")
+
+    def __init__(self, outbox: Outbox, handler: CallHandler, limits: Limits, budget: ReassemblyBudget) -> None:
+        self.outbox = outbox
+        self.handler = handler
+        self.budget = budget
+        self.call_window = limits.call_window
+        self.calls = ReceiveWindow("calls", limits.connection_window, limits.max_connection_window)
+        self.replies = ReceiveWindow("replies", limits.connection_window, limits.max_connection_window)
+        self.kept: set[int] = set()
+        self.claims: dict[int, Reservation] = {}
+
+    def cost(self, size: int) -> int:
+        """What a message of ``size`` bytes takes of a window."""
+        if size > self.call_window:
+            return spec.PROBE_SIZE
+        return size if size > 64 else 64
+
+    def give_back(self, replies: bool, cost: int) -> None:
+        """A message was delivered or dropped: its credit may be used again."""
+        window = self.replies if replies else self.calls
+        amount = window.give_back(cost)
+        if amount:
+            self.outbox.give_credit(CreditClass.REPLIES if replies else CreditClass.CALLS, 0, amount)
+            if window.start_probe():
+                self.outbox.ping(window)
+
+    def end_probe(self, window: ReceiveWindow) -> None:
+        """The probe of a window came back: it may grow."""
+        extra = window.end_probe()
+        if extra:
+            self.outbox.give_credit(CreditClass.REPLIES if window is self.replies else CreditClass.CALLS, 0, extra)
+
+    def keep(self, message: Assembly) -> None:
+        """Let a large message come, whose credit was taken: at once, or when its memory is reserved."""
+        self.kept.add(message.call_id)
+        message.progress = self.handler.now()
+        if message.total <= self.call_window:
+            message.admit()
+        else:
+            claim = self.budget.reserve(message.total, self.on_reserved, message)
+            self.claims[message.call_id] = claim
+
+    def on_reserved(self, message: Assembly) -> None:
+        """The budget has reserved the memory of a message: admit it."""
+        message.admit()
+        message.expected = message.total
+        message.progress = self.handler.now()
+        self.outbox.give_credit(0, message.call_id, message.total)
+
+    def drop(self, message: Assembly) -> None:
+        """Do not let a message come, whose credit was taken: its bytes are thrown away."""
+        message.discard()
+        message.expected = message.total
+        self.give_back(message.kind == spec.REPLY, self.cost(message.total))
+
+    def complete(self, call_id: int) -> bool:
+        """A message is whole. Returns whether it was a kept one, whose credit was taken when it began."""
+        if call_id not in self.kept:
+            return False
+        self.kept.discard(call_id)
+        self._release(call_id)
+        return True
+
+    def forget(self, message: Assembly) -> None:
+        """Stop a kept message: its call has ended, or there is no memory for it."""
+        if self.complete(message.call_id):
+            self.drop(message)
+
+    def clear(self) -> None:
+        """The connection has ended."""
+        self.kept.clear()
+        for call_id in list(self.claims):
+            self._release(call_id)
+
+    def _release(self, call_id: int) -> None:
+        claim = self.claims.pop(call_id, None)
+        if claim is not None:
+            self.budget.release(claim)
