@@ -4,6 +4,7 @@ import importlib.util
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -20,11 +21,11 @@ def test_it_is_the_clock_of_the_loops():
 def test_the_c_body_reads_the_same_clock(tmp_path):
     source = tmp_path / "reads_the_clock.pyx"
     source.write_text("from rpcproto cimport _clock\ndef now():\n    return _clock.monotonic()\n")
-    root = rpcproto.__path__[0].rpartition("/")[0]
+    root = Path(rpcproto.__file__).parents[1]
     command = [sys.executable, "-m", "Cython.Build.Cythonize", "-i", "-3", "-q", str(source)]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    [binary] = tmp_path.rglob("*.so")
+    [binary] = tmp_path.glob("*.so")
     spec = importlib.util.spec_from_file_location("reads_the_clock", binary)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -15,6 +15,10 @@ from rpcproto.wire.decoder cimport Decoder
 
 cdef Current current
 
+cdef Codec _codec(int number)
+
+cdef double _seconds(object timeout) except? -1.0
+
 @cython.final
 cdef class Entry:
     cdef readonly object handler
@@ -37,6 +41,7 @@ cdef class Session(CallHandler):
     cdef double request_timeout
     cdef double slow_after
     cdef double mark
+    cdef bint holding
     cdef public uint64_t failed_handlers
     cdef readonly Connection connection
     cdef readonly Decoder decoder
@@ -45,8 +50,17 @@ cdef class Session(CallHandler):
     cdef public object link
 
     cpdef object attach(self, int role, object budget)
-    cdef object _answer(self, Entry entry, Codec codec, uint64_t call_id, Py_ssize_t size, long long deadline_ms,
-                        object result)
+    @cython.locals(connection=Connection, buffers=list, size=Py_ssize_t, reply=Reply)
+    cdef Reply _request(self, str method, tuple args, double seconds, Codec codec)
+    @cython.locals(reply=Reply, chosen=Codec)
+    cpdef int on_reply(self, object call, int codec, object metadata, object body, object buffers) except -1
+    cdef object _undecodable(self, Reply reply, object error)
+    @cython.locals(served=Entry, connection=Connection, chosen=Codec, now=double)
+    cpdef int on_call(self, object entry, int kind, uint64_t call_id, int codec, long long deadline_ms,
+                      object metadata, object body, object buffers, Py_ssize_t size) except -1
+    cdef object _wrong_kind(self, Entry entry, int kind, uint64_t call_id)
+    cdef object _answer(self, Entry entry, Codec codec, int kind, uint64_t call_id, Py_ssize_t size,
+                        long long deadline_ms, object result)
     cdef object _continue(self, Entry entry, Codec codec, int kind, uint64_t call_id, Py_ssize_t size,
                           long long deadline_ms, object result)
     @cython.locals(connection=Connection, buffers=list, size=Py_ssize_t)
@@ -54,6 +68,6 @@ cdef class Session(CallHandler):
     cpdef object ping_quietly(self)
     cpdef object send_error(self, uint64_t call_id, object error)
     cdef object _raised(self, Entry entry, int kind, uint64_t call_id, object args, object error)
-    cdef object _bad_message(self, int kind, uint64_t call_id, int codec, object error)
+    cdef object _bad_message(self, int kind, uint64_t call_id, object error)
     cdef object _tell_slow(self, Entry entry, double seconds)
     cpdef double on_time(self, double now) except? -1.0

@@ -41,6 +41,7 @@ log = logging.getLogger("rpcproto")
 
 _MODES = {"inline": tuning.INLINE, "task": tuning.TASK, "thread": tuning.THREAD}
 _DEFAULT: Any = object()
+_PLAIN = tasks.PLAIN
 
 
 class Entry:
@@ -76,6 +77,7 @@ class Session(CallHandler):
         "decoder",
         "entries",
         "failed_handlers",
+        "holding",
         "limits",
         "link",
         "loop",
@@ -113,6 +115,7 @@ class Session(CallHandler):
         self.slow_after = timeouts.slow_handler
         self.mark = 0.0
         self.failed_handlers = 0
+        self.holding = False
         self.connection: Connection | None = None
         self.decoder: Decoder | None = None
         self.writer: Writer | None = None
@@ -156,22 +159,22 @@ class Session(CallHandler):
             RpcError: the call cannot be made.
         """
         chosen = self.codec if codec is None else registry.get(codec)
-        if timeout is _DEFAULT:
-            seconds = self.request_timeout
-        else:
-            seconds = _seconds(timeout)
-        buffers: list[Any] = []
-        body = chosen.encode_args(args, buffers)
-        size = len(body)
+        seconds = self.request_timeout if timeout is _DEFAULT else _seconds(timeout)
+        return self._request(method, args, seconds, chosen)
+
+    def _request(self, method: str, args: tuple[Any, ...], seconds: float, codec: Codec) -> Reply:
         connection = self.connection
         assert connection is not None
+        buffers: list[Any] = []
+        body = codec.encode_args(args, buffers)
+        size = len(body)
         reply = new_reply(self.wakes, connection, 0)
         if buffers:
             for buffer in buffers:
                 size += len(buffer)
-            connection.request(reply, method, chosen.id, body, buffers, size, seconds)
+            connection.request(reply, method, codec.id, body, buffers, size, seconds)
         else:
-            connection.request(reply, method, chosen.id, body, None, size, seconds)
+            connection.request(reply, method, codec.id, body, None, size, seconds)
         return reply
 
     def notify(self, method: str, *args: Any, codec: Any = None) -> Reply:
@@ -244,17 +247,24 @@ class Session(CallHandler):
     def on_reply(
         self, call: PendingCall, codec: int, metadata: bytes | None, body: object, buffers: Sequence[memoryview] | None
     ) -> int:
-        assert isinstance(call, Reply)
+        if not self.holding:
+            self.holding = True
+            self.wakes.hold()
+        reply: Any = call
         try:
             chosen = self.codec if codec == self.codec.id else _codec(codec)
-            call.settle(chosen.decode_value(body, buffers))
-        except RpcError as error:
-            call.settle_error(error)
+            reply.settle(chosen.decode_value(body, buffers))
         except Exception as error:
-            wrong = SerializationError(f"{call.method}: the reply cannot be decoded: {type(error).__name__}: {error}")
-            wrong.__cause__ = error
-            call.settle_error(wrong)
+            self._undecodable(reply, error)
         return 0
+
+    def _undecodable(self, reply: Reply, error: Exception) -> None:
+        if isinstance(error, RpcError):
+            reply.settle_error(error)
+        else:
+            wrong = SerializationError(f"{reply.method}: the reply cannot be decoded: {type(error).__name__}: {error}")
+            wrong.__cause__ = error
+            reply.settle_error(wrong)
 
     def on_failure(self, call: PendingCall, error: BaseException) -> int:
         assert isinstance(call, Reply)
@@ -288,48 +298,52 @@ class Session(CallHandler):
         buffers: Sequence[memoryview] | None,
         size: int,
     ) -> int:
-        assert isinstance(entry, Entry)
+        served: Any = entry
         connection = self.connection
         assert connection is not None
-        if entry.kind != kind:
-            connection.refuse(kind, call_id, ErrorCode.NO_SUCH_METHOD, f"{entry.name} is another kind of call")
+        if served.kind != kind:
+            self._wrong_kind(served, kind, call_id)
             return 0
         try:
             chosen = self.codec if codec == self.codec.id else _codec(codec)
             args = chosen.decode_args(body, buffers)
         except Exception as error:
-            self._bad_message(kind, call_id, codec, error)
+            self._bad_message(kind, call_id, error)
             return 0
-        if entry.mode != tuning.INLINE:
-            running = connection.begin(kind, call_id, codec, entry.name, size, deadline_ms)
+        if served.mode != tuning.INLINE:
+            running = connection.begin(kind, call_id, codec, served.name, size, deadline_ms)
             if running is not None:
-                tasks.start(self, running, entry, chosen, args)
+                tasks.start(self, running, served, chosen, args)
             return 0
         if self.mark == 0.0:
             self.mark = _clock.monotonic()
         current.peer = self.peer
         try:
-            result = entry.function(*args)
+            result = served.function(*args)
         except BaseException as error:
-            self._raised(entry, kind, call_id, args, error)
+            self._raised(served, kind, call_id, args, error)
         else:
-            if kind == spec.REQUEST:
-                self._answer(entry, chosen, call_id, size, deadline_ms, result)
-            elif tasks.is_awaitable(result):
-                self._continue(entry, chosen, kind, call_id, size, deadline_ms, result)
+            self._answer(served, chosen, kind, call_id, size, deadline_ms, result)
         current.peer = None
         now = _clock.monotonic()
         if now - self.mark > self.slow_after:
-            self._tell_slow(entry, now - self.mark)
+            self._tell_slow(served, now - self.mark)
         self.mark = now
         return 0
 
-    def _answer(self, entry: Entry, codec: Codec, call_id: int, size: int, deadline_ms: int, result: Any) -> None:
+    def _answer(
+        self, entry: Entry, codec: Codec, kind: int, call_id: int, size: int, deadline_ms: int, result: Any
+    ) -> None:
         """Send what an inline handler returned, or await it in a task."""
-        if type(result) is not bytes and tasks.is_awaitable(result):
-            self._continue(entry, codec, spec.REQUEST, call_id, size, deadline_ms, result)
-        else:
+        if type(result) not in _PLAIN and tasks.is_awaitable(result):
+            self._continue(entry, codec, kind, call_id, size, deadline_ms, result)
+        elif kind == spec.REQUEST:
             self.send_result(entry.name, codec, call_id, result)
+
+    def _wrong_kind(self, entry: Entry, kind: int, call_id: int) -> None:
+        connection = self.connection
+        assert connection is not None
+        connection.refuse(kind, call_id, ErrorCode.NO_SUCH_METHOD, f"{entry.name} is another kind of call")
 
     def _continue(
         self, entry: Entry, codec: Codec, kind: int, call_id: int, size: int, deadline_ms: int, result: Any
@@ -385,7 +399,7 @@ class Session(CallHandler):
                 return
         self.send_error(call_id, error)
 
-    def _bad_message(self, kind: int, call_id: int, codec: int, error: BaseException) -> None:
+    def _bad_message(self, kind: int, call_id: int, error: BaseException) -> None:
         connection = self.connection
         assert connection is not None
         code = ErrorCode.UNSUPPORTED_CODEC if isinstance(error, ConfigurationError) else ErrorCode.BAD_MESSAGE
@@ -420,7 +434,9 @@ class Session(CallHandler):
 
     def on_read_done(self) -> int:
         self.mark = 0.0
-        self.wakes.wake_now()
+        if self.holding:
+            self.holding = False
+            self.wakes.release()
         writer = self.writer
         if writer is not None:
             writer.flush()

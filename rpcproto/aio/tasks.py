@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rpcproto")
 
-_PLAIN = frozenset({bytes, str, int, float, bool, type(None), list, dict, tuple, memoryview, bytearray})
+PLAIN = frozenset({bytes, str, int, float, bool, type(None), list, dict, tuple, memoryview, bytearray})
+"""Types of results that are no awaitables, for a quick look."""
 _EAGER = sys.version_info >= (3, 12)
 
 
 def is_awaitable(result: object) -> bool:
-    """Whether a handler returned something to be awaited. Quick for what handlers mostly return."""
-    return type(result) not in _PLAIN and inspect.isawaitable(result)
+    """Whether a handler returned something to be awaited. Ask :data:`PLAIN` first."""
+    return inspect.isawaitable(result)
 
 
 def start(session: Session, running: RunningCall, entry: Entry, codec: Codec, args: Sequence[Any]) -> None:

@@ -137,8 +137,9 @@ class ConnectionState(FrameSink):
             self.handler.on_pause(True)
 
     def on_read_done(self) -> int:
+        self.handler.on_read_done()
         self.outbox.reading = False
-        return self.handler.on_read_done()
+        return 0
 
     def on_backlog(self) -> int:
         return self.handler.on_backlog()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from rpcproto.transports import Listener
+from rpcproto.transports.memory import MemoryTransport
+
 
 class _Records:
     """Remembers what its transport told it, and lets a test wait for it."""
@@ -121,3 +124,43 @@ class Accepting:
             await self._more.wait()
         await self.peers[index].made()
         return self.peers[index]
+
+
+def same(data, expected):
+    """Compare without pytest's explanation, which takes minutes for megabytes."""
+    return data == expected
+
+
+async def close(*items):
+    """Close transports, wait until their protocols know, and close listeners."""
+    for item in items:
+        item.close()
+    for item in items:
+        if isinstance(item, Listener):
+            await item.wait_closed()
+        elif (protocol := item.get_protocol()) is not None:
+            await protocol.lost()
+
+
+def joined(one, other):
+    """Two protocols joined; returns their transports."""
+    first, second = MemoryTransport.pair(asyncio.get_running_loop(), {"peername": "other"}, {"peername": "one"})
+    first.start(one)
+    second.start(other)
+    return first, second
+
+
+async def turns(count=3):
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def ended(coroutine):
+    """Run the test body, then close what it returned."""
+
+    async def main():
+        for transport in await coroutine:
+            transport.abort()
+        await turns()
+
+    return main()

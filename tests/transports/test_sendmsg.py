@@ -10,9 +10,11 @@ import subprocess
 import sys
 import threading
 import weakref
+from pathlib import Path
 
 import pytest
 
+import rpcproto
 from rpcproto import _build
 from rpcproto.errors import InternalError
 from rpcproto.transports._sendmsg import MAX_BYTES, MAX_PARTS, send_parts
@@ -188,7 +190,8 @@ def test_a_closed_peer_does_not_kill_a_program_that_wants_sigpipe():
         except BrokenPipeError:
             print("alive")
     """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    root = Path(rpcproto.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "alive\n", "")
 
 

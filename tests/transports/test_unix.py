@@ -325,7 +325,7 @@ def test_a_full_backlog_is_waited_for(run, path, monkeypatch):
             server.bind(path)
             server.listen(0)
             first.connect(path)
-            with pytest.raises(ConnectFailed, match="no answer in 0.02 s"):
+            with pytest.raises(ConnectFailed, match=r"no answer in 0\.02 s"):
                 await connect(f"unix://{path}", PlainPeer, timeout=0.02)
             task = asyncio.ensure_future(connect(f"unix://{path}", PlainPeer, timeout=10))
             for _ in range(5):
@@ -362,7 +362,7 @@ def test_a_given_socket_that_others_can_reach_is_refused(run, path):
         with socket.socket(socket.AF_UNIX) as sock:
             with umask(0o007):
                 sock.bind(path)
-            with pytest.raises(ConfigurationError, match=rf"other users can reach the socket file {path} \(mode 0770\)"):
+            with pytest.raises(ConfigurationError, match=rf"other users can reach .* {path} \(mode 0770\)"):
                 await listen(f"unix://{path}", Accepting(), sock=sock)
             listener = await listen(f"unix://{path}", Accepting(), sock=sock, insecure=True)
             await close(listener)
