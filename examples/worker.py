@@ -31,7 +31,7 @@ class Worker(rpcproto.Service):
 async def work(name: str, address: str) -> None:
     async with rpcproto.connect(address, service=Worker()) as client:
         await client.request("Scheduler.register", name)
-        await asyncio.Event().wait()  # until the scheduler ends this process
+        await client.wait_closed()
 
 
 async def main() -> None:
@@ -45,10 +45,8 @@ async def main() -> None:
         chunks = [(workers[names[i % 2]], i * 5000, (i + 1) * 5000) for i in range(8)]
         counts = await asyncio.gather(*(peer.request("Worker.count_primes", a, b) for peer, a, b in chunks))
         print("primes below 40000:", sum(counts))
-
-        for process in processes:
-            process.terminate()
-            await process.wait()
+    # The server is closed: the workers' connections are, so they end.
+    print("exit codes:", *[await process.wait() for process in processes])
 
 
 if __name__ == "__main__":

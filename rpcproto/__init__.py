@@ -13,7 +13,6 @@ async with rpcproto.serve(Echo(), "tcp://127.0.0.1:0") as server:
 from __future__ import annotations
 
 from . import _build  # noqa: F401  first of all: it decides whether compiled modules are loaded
-from . import errors as _errors
 from .aio.client import Client, connect
 from .aio.context import peer
 from .aio.peer import Peer
@@ -21,19 +20,57 @@ from .aio.reply import Reply
 from .aio.server import Server, serve
 from .aio.service import Service, notify, request
 from .config import Limits, Timeouts
-from .errors import *  # noqa: F403
+from .errors import (
+    CallCancelled,
+    CallFailed,
+    ConfigurationError,
+    ConnectFailed,
+    ConnectionClosed,
+    ConnectionLost,
+    DeadlineExceeded,
+    GoingAway,
+    InternalError,
+    LocalProtocolError,
+    MessageTooLarge,
+    NoSuchMethod,
+    Overloaded,
+    ProtocolError,
+    Refused,
+    RemoteError,
+    RemoteProtocolError,
+    RpcError,
+    SerializationError,
+)
 from .serialization import Codec
 from .serialization.registry import register as register_codec
 
 __version__ = "0.1.0"
 
 __all__ = [
-    *_errors.__all__,
+    "CallCancelled",
+    "CallFailed",
     "Client",
     "Codec",
+    "ConfigurationError",
+    "ConnectFailed",
+    "ConnectionClosed",
+    "ConnectionLost",
+    "DeadlineExceeded",
+    "GoingAway",
+    "InternalError",
     "Limits",
+    "LocalProtocolError",
+    "MessageTooLarge",
+    "NoSuchMethod",
+    "Overloaded",
     "Peer",
+    "ProtocolError",
+    "Refused",
+    "RemoteError",
+    "RemoteProtocolError",
     "Reply",
+    "RpcError",
+    "SerializationError",
     "Server",
     "Service",
     "Timeouts",
@@ -44,3 +81,12 @@ __all__ = [
     "request",
     "serve",
 ]
+
+for _name in __all__:
+    _public = globals()[_name]
+    if getattr(_public, "__module__", "").startswith("rpcproto."):  # compiled classes do not let it be changed
+        try:
+            _public.__module__ = "rpcproto"
+        except (AttributeError, TypeError):
+            pass
+del _name, _public

@@ -35,7 +35,8 @@ class Limits:
     """
 
     max_frame: int = MIB
-    """Largest frame payload received, 64 KiB to 16 MiB - 1. 1 MiB keeps what a ping waits behind near 10 ms at 100 MB/s."""
+    """Largest frame payload received, 64 KiB to 16 MiB - 1. 1 MiB keeps what a ping waits behind near 10 ms at 100
+    MB/s."""
 
     max_message: int = GIB
     """Largest message received, body and buffers together. For local peers; see ``max_message_remote``."""
@@ -59,7 +60,8 @@ class Limits:
     """How far ``connection_window`` may grow with the measured bandwidth-delay product."""
 
     max_running: int = 1024
-    """Handlers running at once for one peer, cancelled ones included until they end (grpc-go #6703). Excess is refused."""
+    """Handlers running at once for one peer, cancelled ones included until they end (grpc-go #6703). Excess is
+    refused."""
 
     max_running_bytes: int = 64 * MIB
     """Request bytes held by running handlers of one peer. One call is always admitted. Excess is refused."""

@@ -28,6 +28,7 @@ remote error: TypeError
     "worker.py": """\
 registered: alice bob
 primes below 40000: 4203
+exit codes: 0 0
 """,
 }
 

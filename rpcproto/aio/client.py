@@ -22,7 +22,8 @@ __all__ = ["Client", "connect"]
 
 
 class Client:
-    """One connection to a server. Made by :func:`connect`; use it as an async context manager, or await it and close it.
+    """One connection to a server. Made by :func:`connect`; use it as an async context manager, or await it and close
+    it.
 
     ``request`` and ``notify`` are those of :attr:`peer`.
     """

@@ -80,7 +80,8 @@ class Link(asyncio.BufferedProtocol):
         session.link = self
         session.attach(role, budget)
         self.peer = session.peer = Peer(session, self)
-        assert session.decoder is not None and session.connection is not None
+        assert session.decoder is not None
+        assert session.connection is not None
         self.connection = session.connection
         self.decoder = session.decoder
         self.get_buffer = session.decoder.get_buffer  # type: ignore[method-assign]
@@ -236,7 +237,8 @@ class Link(asyncio.BufferedProtocol):
             elif now - self.stalled >= session.timeouts.stall:
                 connection.abandon(
                     ErrorCode.SLOW_CONSUMER,
-                    f"{connection.queued()} bytes wait for {connection.peer}, which took none for {session.timeouts.stall:g} s",
+                    f"{connection.queued()} bytes wait for {connection.peer}, "
+                    f"which took none for {session.timeouts.stall:g} s",
                 )
                 return self.next_check
         elif sent == self.bytes_told and interval < float("inf"):
@@ -344,7 +346,8 @@ class Link(asyncio.BufferedProtocol):
 
 
 class _Discard(asyncio.BufferedProtocol):
-    """Takes over after a breach: throws input away, so that closing does not destroy the reason on its way (RFC 9112, 9.6)."""
+    """Takes over after a breach: throws input away, so that closing does not destroy the reason on its way (RFC
+    9112, 9.6)."""
 
     def __init__(self, link: Link, transport: asyncio.Transport) -> None:
         self.link = link

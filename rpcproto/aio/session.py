@@ -1,7 +1,8 @@
 """One connection as the loop sees it: calls between user code, codecs and the connection's state.
 
 A session is the :class:`~rpcproto.connection.handler.CallHandler` of its connection. A request of ours goes through
-:meth:`Session.request` to the codec and the connection; a call of the peer comes back through :meth:`Session.on_call` to
+:meth:`Session.request` to the codec and the connection; a call of the peer comes back through
+:meth:`Session.on_call` to
 the handler. Plain handlers run right there, within the read that brought the call, so that the answers of a whole
 read leave in one system call.
 """
@@ -184,11 +185,13 @@ class Session(CallHandler):
             method, args, codec: as for :meth:`request`.
 
         Returns:
-            An awaitable handle, done once the message was handed to the operating system. It need not be awaited. Buffers larger
+            An awaitable handle, done once the message was handed to the operating system. It need not be awaited.
+            Buffers larger
             than 4 KiB must not be changed until it is done.
 
         Raises:
-            Overloaded: ``max_queued`` bytes wait to be sent already. Awaiting the handles of earlier notifies prevents it.
+            Overloaded: ``max_queued`` bytes wait to be sent already. Awaiting the handles of earlier notifies
+            prevents it.
             SerializationError, RpcError: as for :meth:`request`.
         """
         chosen = self.codec if codec is None else registry.get(codec)
@@ -225,7 +228,8 @@ class Session(CallHandler):
         connection = self.connection
         decoder = self.decoder
         writer = self.writer
-        assert connection is not None and decoder is not None
+        assert connection is not None
+        assert decoder is not None
         return {
             "calls_opened": connection.calls_opened,
             "calls_served": connection.calls_served,
@@ -245,7 +249,7 @@ class Session(CallHandler):
         }
 
     def on_reply(
-        self, call: PendingCall, codec: int, metadata: bytes | None, body: object, buffers: Sequence[memoryview] | None
+        self, call: PendingCall, codec: int, metadata: bytes | None, body: Any, buffers: list[memoryview] | None
     ) -> int:
         if not self.holding:
             self.holding = True
@@ -294,8 +298,8 @@ class Session(CallHandler):
         codec: int,
         deadline_ms: int,
         metadata: bytes | None,
-        body: object,
-        buffers: Sequence[memoryview] | None,
+        body: Any,
+        buffers: list[memoryview] | None,
         size: int,
     ) -> int:
         served: Any = entry
@@ -450,7 +454,7 @@ class Session(CallHandler):
         """The ticker calls; returns when it shall call again."""
         connection = self.connection
         assert connection is not None
-        return min(connection.on_time(now), self.link.on_time(now))
+        return float(min(connection.on_time(now), self.link.on_time(now)))
 
     def on_open(self) -> int:
         self.link.on_open()

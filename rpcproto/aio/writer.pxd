@@ -21,6 +21,7 @@ cdef class Writer:
     cdef readonly unsigned long long bytes_sent
     cdef readonly object failed
     cdef list handles
+    cdef public object on_drained
 
     cpdef object schedule(self)
     cpdef object flush_scheduled(self)
@@ -28,7 +29,8 @@ cdef class Writer:
     cpdef object flush(self)
     cpdef object resume(self)
     cpdef object pause(self)
-    cpdef object detach(self)
+    cpdef bint drained(self) except -1
+    cpdef list detach(self)
     @cython.locals(sent=Py_ssize_t)
     cdef bint _send(self, list parts) except -1
     @cython.locals(parts=list, size=Py_ssize_t)

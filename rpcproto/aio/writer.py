@@ -1,11 +1,12 @@
 """From the outbound queue of a connection to its socket.
 
-While the transport's own buffer is empty, everything queued goes to the socket in one ``sendmsg`` past the transport. When the
-socket takes no more, at most 64 KiB are copied to the transport by ``write()``: it waits until the socket takes them and calls
-``resume_writing``, and the writer goes on. Without a plain socket (TLS, inproc) everything goes by ``write()``, small
-parts joined, since each write costs more than the copy.
+While the transport's own buffer is empty, everything queued goes to the socket in one ``sendmsg`` past the transport.
+When the socket takes no more, at most 64 KiB are copied to the transport by ``write()``: it waits until the socket
+takes them and calls ``resume_writing``, and the writer goes on. Without a plain socket (TLS, inproc) everything goes by
+``write()``, small parts joined, since each write costs more than the copy.
 
-The transport must have write limits of (0, 0), so that ``pause_writing`` comes as soon as it holds anything.
+The transport must have write limits of (0, 0), so that ``pause_writing`` comes as soon as it holds anything. What it
+was given by ``write()`` it may keep by reference until then.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rpcproto.transports import _sendmsg
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from rpcproto.connection.connection import Connection
 
@@ -38,6 +40,7 @@ class Writer:
         sends: system calls (or writes to the transport) so far.
         bytes_sent: bytes handed over so far.
         failed: the error of the socket, until the transport finds it too.
+        on_drained: called without arguments, once, when nothing is left to send; set it again to be called again.
     """
 
     __slots__ = (
@@ -51,6 +54,7 @@ class Writer:
         "index",
         "loop",
         "offset",
+        "on_drained",
         "parts",
         "scheduled",
         "sends",
@@ -75,6 +79,7 @@ class Writer:
         self.bytes_sent = 0
         self.failed: OSError | None = None
         self.handles: list[object] | None = None
+        self.on_drained: Callable[[], object] | None = None
         _live.add(self)
 
     def schedule(self) -> None:
@@ -111,28 +116,45 @@ class Writer:
                 self._write(parts)
             if self.unsent == 0:
                 self.parts = None
-                if self.handles is not None:
+                if self.handles is not None and (self.descriptor >= 0 or not self.blocked):
                     self._release_handles()
             if self.blocked:
                 break
         self.connection.on_sent(self.unsent)
+        if self.on_drained is not None and self.drained():
+            on_drained = self.on_drained
+            self.on_drained = None
+            on_drained()
 
     def resume(self) -> None:
         """The transport's buffer is empty again."""
         self.blocked = False
+        if self.unsent == 0 and self.handles is not None:
+            self._release_handles()
         self.flush()
 
     def pause(self) -> None:
         """The transport holds bytes: nothing may be sent past it."""
         self.blocked = True
 
-    def detach(self) -> None:
-        """Never touch the socket again: its descriptor is about to be closed and given to somebody else."""
+    def drained(self) -> bool:
+        """Whether all that was queued has been handed to the operating system."""
+        return not self.blocked and self.connection.queued() == 0
+
+    def detach(self) -> list[object]:
+        """Never touch the socket again: its descriptor is about to be closed and given to somebody else.
+
+        Returns:
+            The handles of notifies of which it is not known whether they were sent whole.
+        """
         self.descriptor = -1
         self.transport = None
         self.parts = None
-        self.handles = None
         self.unsent = 0
+        self.on_drained = None
+        handles = self.handles
+        self.handles = None
+        return [] if handles is None else handles
 
     def _send(self, parts: list[Buffer]) -> bool:
         """One system call. False if the socket failed."""
@@ -166,7 +188,8 @@ class Writer:
     def _hand_over(self, parts: list[Buffer]) -> None:
         """Give the transport a copy of at most 64 KiB, so that it waits for the socket."""
         transport = self.transport
-        if transport is None:
+        if transport is None or transport.is_closing():
+            self.blocked = True  # the end of the connection is on its way
             return
         size = min(self.unsent, tuning.HAND_OVER)
         copy = bytearray()
@@ -224,10 +247,9 @@ class Writer:
     def _fail(self, error: OSError) -> None:
         """The socket is broken. Aborting lets the transport tell the protocol, in a later turn."""
         self.failed = error
-        transport = self.transport
-        self.detach()
-        if transport is not None:
-            transport.abort()
+        self.blocked = True
+        if self.transport is not None:
+            self.transport.abort()
 
 
 _live: weakref.WeakSet[Writer] = weakref.WeakSet()

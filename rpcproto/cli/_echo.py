@@ -13,7 +13,7 @@ class Echo(rpcproto.Service):
     """Gives back what it gets, at once or later, or fails."""
 
     @rpcproto.request
-    def echo(self, value: object = None) -> object:
+    def echo(self, value: object) -> object:
         """Give ``value`` back."""
         return value
 

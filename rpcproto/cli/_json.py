@@ -4,7 +4,7 @@ JSON has fewer types than msgpack. What it lacks is written so:
 
 - bytes and everything bytes-like: ``{"$bytes": "<base64>"}``, which is understood in arguments too;
 - NaN and infinities: ``"NaN"``, ``"Infinity"``, ``"-Infinity"`` (as protobuf's JSON does);
-- tuples and sets: arrays; keys of maps that are not text: their JSON as text;
+- tuples, sets and numpy arrays: arrays; keys of maps that are not text: their JSON as text;
 - anything else, a date for instance: its text.
 """
 
@@ -20,6 +20,7 @@ from ._exit import printable
 __all__ = ["BYTES_KEY", "dumps", "parse_argument", "pretty", "to_json"]
 
 BYTES_KEY = "$bytes"
+LINE_WIDTH = 80
 
 
 def to_json(value: object) -> Any:
@@ -31,11 +32,13 @@ def to_json(value: object) -> Any:
             return value
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return {BYTES_KEY: base64.b64encode(value).decode("ascii")}
+        return {BYTES_KEY: base64.b64encode(bytes(value)).decode("ascii")}
     if isinstance(value, dict):
         return {key if isinstance(key, str) else dumps(key): to_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [to_json(item) for item in value]
+    if hasattr(value, "tolist"):  # numpy's arrays and scalars
+        return to_json(value.tolist())
     return str(value)
 
 
@@ -45,8 +48,12 @@ def dumps(value: object) -> str:
 
 
 def pretty(value: object) -> str:
-    """``value`` as indented JSON: for people, still read by programs. Control characters are escaped."""
-    return printable(json.dumps(to_json(value), allow_nan=False, ensure_ascii=False, indent=2))
+    """``value`` as JSON for people, indented unless it fits one line. Control characters are escaped."""
+    plain = to_json(value)
+    line = printable(json.dumps(plain, allow_nan=False, ensure_ascii=False))
+    if len(line) <= LINE_WIDTH:
+        return line
+    return printable(json.dumps(plain, allow_nan=False, ensure_ascii=False, indent=2))
 
 
 def parse_argument(text: str) -> object:

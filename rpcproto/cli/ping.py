@@ -109,8 +109,7 @@ class Session:
             for number in itertools.count(1) if count == 0 else range(1, count + 1):
                 if number > 1:
                     await asyncio.sleep(interval)
-                async with asyncio.timeout(timeout):
-                    self.times.append(await client.ping())
+                self.times.append(await client.ping(timeout))
                 self._say(f"seq={number} time={self.times[-1] * 1e3:.3f} ms")
 
     def summary(self) -> None:

@@ -8,6 +8,7 @@ import signal
 import click
 
 import rpcproto
+from rpcproto.errors import ConfigurationError
 
 from ._json import dumps
 from ._run import run
@@ -30,7 +31,8 @@ Examples:
   rpcproto serve tcp://0.0.0.0:5555 --insecure    everyone may call
 
 \b
-Exit codes: 0 stopped by a signal, 1 an address cannot be used, 2 wrong usage.
+Exit codes: 0 stopped by a signal, 2 wrong usage, 3 an address cannot be
+listened on.
 """,
 )
 @click.argument("addresses", metavar="[ADDRESS]...", nargs=-1)
@@ -62,7 +64,10 @@ async def _serve(addresses: tuple[str, ...], grace: float, insecure: bool, trace
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, signals.put_nowait, number)
 
-    server = await rpcproto.serve(Echo(), *addresses, insecure=insecure, tracebacks=tracebacks)
+    try:
+        server = await rpcproto.serve(Echo(), *addresses, insecure=insecure, tracebacks=tracebacks)
+    except ConfigurationError as error:
+        raise ConfigurationError(str(error).replace("insecure=True", "--insecure")) from error
     click.echo(dumps({"addresses": list(server.addresses)}) if as_json else "\n".join(server.addresses))
 
     first = signal.Signals(await signals.get())

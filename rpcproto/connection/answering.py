@@ -58,7 +58,8 @@ class Answering(Calling):
     def begin(
         self, kind: int, call_id: int, codec: int, method: str, size: int, deadline_ms: int
     ) -> RunningCall | None:
-        """Register a call of the peer whose handler does not answer at once. None if it is over the limits, and was refused."""
+        """Register a call of the peer whose handler does not answer at once. None if it is over the limits, and was
+        refused."""
         limits = self.limits
         count = len(self.running)
         if count >= limits.max_running:
@@ -69,7 +70,8 @@ class Answering(Calling):
                 kind,
                 call_id,
                 ErrorCode.OVERLOADED,
-                f"running calls of this peer hold {self.running_size} bytes, and max_running_bytes is {limits.max_running_bytes}",
+                f"running calls of this peer hold {self.running_size} bytes, "
+                f"and max_running_bytes is {limits.max_running_bytes}",
             )
             return None
         deadline = 0.0
@@ -106,7 +108,7 @@ class Answering(Calling):
         deadline_ms: int,
         metadata: bytes | None,
         body: object,
-        buffers: Sequence[memoryview] | None,
+        buffers: list[memoryview] | None,
         size: int,
     ) -> int:
         self.outbox.reading = True

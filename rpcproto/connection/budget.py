@@ -41,7 +41,8 @@ class ReassemblyBudget:
         self.waiting: deque[Reservation] = deque()
 
     def reserve(self, size: int, on_admitted: Callable[[Any], None], message: object) -> Reservation:
-        """Claim ``size`` bytes. ``on_admitted(message)`` is called when they are reserved, maybe before this returns."""
+        """Claim ``size`` bytes. ``on_admitted(message)`` is called when they are reserved, maybe before this
+        returns."""
         claim = Reservation(size, on_admitted, message)
         self.waiting.append(claim)
         self._admit()

@@ -37,13 +37,15 @@ class Calling(ConnectionState):
         size: int,
         timeout: float,
     ) -> None:
-        """Open a request. It ends by ``on_reply`` or ``on_failure`` of the handler, unless :meth:`cancel_call` is first.
+        """Open a request. It ends by ``on_reply`` or ``on_failure`` of the handler, unless :meth:`cancel_call` is
+        first.
 
         Args:
             call: the record of the call; its ``call_id``, ``method``, ``deadline`` and ``sent`` are set here.
             method: its name.
             codec: id of the codec that encoded body and buffers.
-            body, buffers: the message; each buffer contiguous and of unsigned bytes. What is larger than 4 KiB must not be
+            body, buffers: the message; each buffer contiguous and of unsigned bytes. What is larger than 4 KiB must
+            not be
                 changed until the call has ended.
             size: bytes of body and buffers together.
             timeout: seconds, or 0.0 for none.
@@ -120,7 +122,7 @@ class Calling(ConnectionState):
         Raises:
             RpcError: the connection is not open.
         """
-        if self.state == states.WAITING or self.state == states.CLOSED:
+        if self.state in (states.WAITING, states.CLOSED):
             raise self._closed_error("ping")
         self.outbox.ping(waiter)
 
@@ -134,7 +136,7 @@ class Calling(ConnectionState):
         codec: int,
         metadata: bytes | None,
         body: object,
-        buffers: Sequence[memoryview] | None,
+        buffers: list[memoryview] | None,
         size: int,
     ) -> int:
         self.outbox.reading = True

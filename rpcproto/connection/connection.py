@@ -25,8 +25,6 @@ from rpcproto.wire.spec import ErrorCode
 from rpcproto.wire.spec import FrameType as Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rpcproto.wire.assembly import Assembly
     from rpcproto.wire.greeting import Greeting
 
@@ -53,8 +51,9 @@ class Connection(Answering):
     __slots__ = ()
 
     def go_away(self, last: bool) -> None:
-        """Say that we are shutting down: first that new calls are refused, at the ``last`` which ones were processed."""
-        if self.state == states.CLOSED or self.state == states.WAITING:
+        """Say that we are shutting down: first that new calls are refused, at the ``last`` which ones were
+        processed."""
+        if self.state in (states.WAITING, states.CLOSED):
             return
         self.state = states.DRAINING
         self.started_away = True
@@ -147,7 +146,7 @@ class Connection(Answering):
         flags: int,
         metadata: bytes | None,
         body: object,
-        buffers: Sequence[memoryview] | None,
+        buffers: list[memoryview] | None,
         size: int,
     ) -> int:
         raise self._breach(call_id, "an ITEM for a call that is neither stream nor channel")

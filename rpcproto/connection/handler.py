@@ -40,10 +40,11 @@ class CallHandler:
         deadline_ms: int,
         metadata: bytes | None,
         body: object,
-        buffers: Sequence[memoryview] | None,
+        buffers: list[memoryview] | None,
         size: int,
     ) -> int:
-        """A call of the peer for what :meth:`resolve` returned. To be answered by ``reply`` or ``fail``, now or later."""
+        """A call of the peer for what :meth:`resolve` returned. To be answered by ``reply`` or ``fail``, now or
+        later."""
         return 0
 
     def on_cancel(self, running: RunningCall, code: int) -> int:
@@ -51,7 +52,7 @@ class CallHandler:
         return 0
 
     def on_reply(
-        self, call: PendingCall, codec: int, metadata: bytes | None, body: object, buffers: Sequence[memoryview] | None
+        self, call: PendingCall, codec: int, metadata: bytes | None, body: object, buffers: list[memoryview] | None
     ) -> int:
         """The answer to a call of ours. The call is out of the table already."""
         return 0
@@ -97,5 +98,6 @@ class CallHandler:
         return 0
 
     def on_end(self, error: BaseException) -> int:
-        """The connection must end. What is to be sent holds the reason; after that, discard input for a moment and close."""
+        """The connection must end. What is to be sent holds the reason; after that, discard input for a moment and
+        close."""
         return 0

@@ -5,7 +5,8 @@
 3. *Bulk*: larger messages, round-robin by fragments, so that none starves another and a small one waits behind one
    fragment at most. A fragment has 64 KiB while anything else waits, and up to the peer's max frame when it is alone.
 
-Before that, a message waits for credit: calls and replies apart, each in order. Its whole cost is taken when it is queued,
+Before that, a message waits for credit: calls and replies apart, each in order. Its whole cost is taken when it is
+queued,
 so what has begun can always be finished.
 """
 

@@ -185,7 +185,8 @@ class ConnectionState(FrameSink):
                 self.handler.on_cancel(running, ErrorCode.CANCELLED)
 
     def _drop_messages(self, call_id: int) -> bool:
-        """The call has ended: drop what is under way for it in both directions. Returns whether nothing of it was sent."""
+        """The call has ended: drop what is under way for it in both directions. Returns whether nothing of it was
+        sent."""
         decoder = self.decoder
         if decoder is not None and call_id in self.inbox.kept:
             message = decoder.assemblies.get(call_id)

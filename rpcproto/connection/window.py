@@ -3,7 +3,8 @@
 A window holds what the peer may still send. What has been delivered is *owed* and given back in one CREDIT frame once
 it is half of the window, so that credit costs one frame in many thousand small calls.
 
-The window grows with the link. After giving credit back, a probe (a PING) measures what arrives in one round trip: if that
+The window grows with the link. After giving credit back, a probe (a PING) measures what arrives in one round trip:
+if that
 is more than two thirds of the window, the window was what held the peer back, and it is doubled. (The same estimate as
 gRPC's BDP probe.)
 """

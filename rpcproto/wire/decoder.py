@@ -109,6 +109,12 @@ class Decoder:
         self.messages = 0
         self.reads = 0
         self.bytes_received = 0
+        self.head_method = 0
+        self.head_name: str | None = None
+        self.head_deadline = -1
+        self.head_metadata: bytes | None = None
+        self.head_size = -1
+        self.head_sizes: list[int] | None = None
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read shall go. The hint is of no use: asyncio gives -1, uvloop always 65,536."""
@@ -465,7 +471,8 @@ class Decoder:
         return message
 
     def _fragment(self, data: bytearray, at: int, stop: int, end: int, kind: int, flags: int) -> int:
-        """The start of a frame that is large, or part of a message. Returns the bytes used of it, 0 if its head is not whole."""
+        """The start of a frame that is large, or part of a message. Returns the bytes used of it, 0 if its head is
+        not whole."""
         call_id = self._call_id(data, at, kind)
         begin = at + spec.HEADER_SIZE
         more = flags & spec.MORE != 0

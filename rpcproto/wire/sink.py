@@ -10,8 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rpcproto.wire.assembly import Assembly
     from rpcproto.wire.greeting import Greeting
 
@@ -19,7 +17,8 @@ if TYPE_CHECKING:
 class FrameSink:
     """Receives what a :class:`~rpcproto.wire.decoder.Decoder` finds in the bytes.
 
-    ``body`` is ``bytes``, or a writable memoryview if the message was large; ``buffers`` is a list of writable memoryviews or None;
+    ``body`` is ``bytes``, or a writable memoryview if the message was large; ``buffers`` is a list of writable
+    memoryviews or None;
     ``metadata`` is ``bytes`` or None. All of them are the sink's for good.
     """
 
@@ -39,10 +38,11 @@ class FrameSink:
         deadline_ms: int,
         metadata: bytes | None,
         body: object,
-        buffers: Sequence[memoryview] | None,
+        buffers: list[memoryview] | None,
         size: int,
     ) -> int:
-        """A whole opening message. ``method`` 0 binds nothing; ``deadline_ms`` is -1 without a deadline; ``size`` is body and buffers."""
+        """A whole opening message. ``method`` 0 binds nothing; ``deadline_ms`` is -1 without a deadline; ``size`` is
+        body and buffers."""
         return 0
 
     def on_reply(
@@ -51,7 +51,7 @@ class FrameSink:
         codec: int,
         metadata: bytes | None,
         body: object,
-        buffers: Sequence[memoryview] | None,
+        buffers: list[memoryview] | None,
         size: int,
     ) -> int:
         """A whole REPLY."""
@@ -64,7 +64,7 @@ class FrameSink:
         flags: int,
         metadata: bytes | None,
         body: object,
-        buffers: Sequence[memoryview] | None,
+        buffers: list[memoryview] | None,
         size: int,
     ) -> int:
         """A whole ITEM; ``flags`` tells END."""
@@ -95,12 +95,14 @@ class FrameSink:
         return 0
 
     def on_large(self, assembly: Assembly) -> int:
-        """A message begins that is assembled from several reads. The sink must call ``admit`` or ``discard`` on it, now or,
+        """A message begins that is assembled from several reads. The sink must call ``admit`` or ``discard`` on it,
+        now or,
         for one above the call window, later."""
         return 0
 
     def on_stray(self, kind: int, call_id: int) -> int:
-        """A fragment of a message that has no beginning, as after a cancel. The sink returns 0 to drop it, or raises."""
+        """A fragment of a message that has no beginning, as after a cancel. The sink returns 0 to drop it, or
+        raises."""
         return 0
 
     def on_allocate(self, assembly: Assembly) -> int:

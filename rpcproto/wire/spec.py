@@ -32,7 +32,8 @@ __all__ = [
 ]
 
 MAGIC = b"\xabRPC\r\n\x1a\n"
-"""First 8 bytes of a greeting. No text protocol and no TLS record starts so; a newline conversion breaks it (PNG's trick)."""
+"""First 8 bytes of a greeting. No text protocol and no TLS record starts so; a newline conversion breaks it (PNG's
+trick)."""
 
 VERSION = 1
 MINOR = 0
@@ -126,7 +127,8 @@ class CreditClass(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """Error codes. 0x01xx end the connection, 0x02xx and above one call. ``PROTOCOL.md`` says which are safe to retry."""
+    """Error codes. 0x01xx end the connection, 0x02xx and above one call. ``PROTOCOL.md`` says which are safe to
+    retry."""
 
     NO_ERROR = 0x0100
     PROTOCOL = 0x0101

@@ -54,7 +54,7 @@ class FakeClient:
         self.requests.append((method, *arguments))
         return self._answer()
 
-    async def ping(self) -> object:
+    async def ping(self, timeout: float) -> object:
         return self._answer()
 
     def _answer(self) -> object:

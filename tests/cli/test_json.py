@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 
+import numpy
 import pytest
 
 from rpcproto.cli._json import dumps, parse_argument, pretty, to_json
@@ -24,6 +25,9 @@ from rpcproto.cli._json import dumps, parse_argument, pretty, to_json
         (memoryview(b"\x00\x01\x02"), {"$bytes": "AAEC"}),
         ((1, (2, b"")), [1, [2, {"$bytes": ""}]]),
         ({1: "a", (1, 2): "b", b"k": "c"}, {"1": "a", "[1, 2]": "b", '{"$bytes": "aw=="}': "c"}),
+        (numpy.arange(4).reshape(2, 2), [[0, 1], [2, 3]]),
+        (numpy.float32("nan"), "NaN"),
+        (memoryview(numpy.zeros((1, 2), "u1")), {"$bytes": "AAA="}),
         (dt.date(2030, 1, 2), "2030-01-02"),
     ],
 )
@@ -35,6 +39,11 @@ def test_every_value_has_a_json_form(value, expected):
 
 def test_pretty_escapes_what_a_terminal_would_act_on():
     assert pretty("\x1b[2J \x9b ü") == '"\\u001b[2J \\u009b ü"'
+
+
+def test_what_fits_stays_on_one_line():
+    assert pretty({"a": [1, 2]}) == '{"a": [1, 2]}'
+    assert pretty(list(range(50))).startswith("[\n  0,\n  1,\n")
 
 
 def test_bytes_in_arguments():

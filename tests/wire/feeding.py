@@ -135,7 +135,8 @@ def new_decoder(sink: FrameSink, memory: LoopMemory | None = None, **limits: int
 
 
 def push(decoder: Decoder, sink: RecordingSink, data: bytes) -> int:
-    """One read of all of ``data``, in as many turns as the decoder's buffers and quantum make of it. Returns how many."""
+    """One read of all of ``data``, in as many turns as the decoder's buffers and quantum make of it. Returns how
+    many."""
     at = turns = 0
     with memoryview(data) as view:
         while at < len(data):
