@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 
-import numpy
+import numpy as np
 from numpy.typing import NDArray
 
 import rpcproto
 
-Array = NDArray[numpy.float64]
+Array = NDArray[np.float64]
 
 
 class Store(rpcproto.Service):
@@ -37,11 +37,11 @@ class Store(rpcproto.Service):
 
 async def main() -> None:
     async with rpcproto.serve(Store(), "tcp://127.0.0.1:0") as server, rpcproto.connect(server.address) as client:
-        grid = numpy.arange(1_000_000, dtype="f8").reshape(1000, 1000)
+        grid = np.arange(1_000_000, dtype="f8").reshape(1000, 1000)
         await client.request("Store.put", "grid", grid)  # until it returns, grid must not change
 
         same = await client.request("Store.get", "grid")
-        print(f"got {same.nbytes / 1e6} MB, {same.dtype} {same.shape}, equal: {numpy.array_equal(same, grid)}")
+        print(f"got {same.nbytes / 1e6} MB, {same.dtype} {same.shape}, equal: {np.array_equal(same, grid)}")
         print(f"a view of received memory: {not same.flags.owndata}, writable: {same.flags.writeable}")
 
         print("rows 10 to 12:", (await client.request("Store.rows", "grid", 10, 12)).sum(axis=1))

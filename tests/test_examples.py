@@ -25,6 +25,12 @@ waited 0.1 s
 not within 0.05 s
 remote error: TypeError
 """,
+    "keyvalue.py": """\
+got 8.0 MB, float64 (1000, 1000), equal: True
+a view of received memory: True, writable: True
+rows 10 to 12: [10499500. 11499500.]
+KeyError: 'gird'
+""",
     "worker.py": """\
 registered: alice bob
 primes below 40000: 4203

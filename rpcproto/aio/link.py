@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from rpcproto.aio.session import Session
     from rpcproto.connection.budget import ReassemblyBudget
 
-_CLOSE_WAIT = 1.0
-"""Seconds that the transport gets to close by itself before it is aborted."""
+_CLOSE_WAIT = 0.25
+"""Seconds that the transport gets to close by itself before it is aborted, and cancelled handlers to end."""
+
+_NEVER = float("inf")
 
 _INCARNATION = int.from_bytes(os.urandom(8), "little")
 
@@ -66,15 +68,20 @@ class Link(asyncio.BufferedProtocol):
         self.executor = executor
         self.transport: asyncio.Transport | None = None
         self.closed = asyncio.Event()
-        self.quiet = asyncio.Event()
         self.opened = False
         self.heard = 0.0
         self.bytes_heard = 0
         self.bytes_told = 0
         self.stalled: float | None = None
-        self.next_check = float("inf")
+        self.next_check = _NEVER
         self._on_open = on_open
         self._on_close = on_close
+        self._change = asyncio.Event()
+        self._unwanted = False
+        self._leaving = False
+        self._linger: asyncio.TimerHandle | None = None
+        self._interval = _NEVER
+        self._beating = False
         self._reading_paused = False
         self._resuming = False
         session.link = self
@@ -94,6 +101,9 @@ class Link(asyncio.BufferedProtocol):
         session = self.session
         limits = session.limits
         self.transport = transport
+        if self._unwanted:
+            transport.abort()
+            return
         transport.set_write_buffer_limits(0, 0)
         self.connection.peer = describe_peer(transport)
         if is_local_peer(transport):
@@ -128,9 +138,9 @@ class Link(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         session = self.session
         writer = session.writer
-        if writer is not None:
-            writer.detach()
         session.runtime.ticker.forget(session)
+        if self._linger is not None:
+            self._linger.cancel()
         if self.decoder.incomplete():
             text = "the connection ended within a message"
         else:
@@ -141,9 +151,10 @@ class Link(asyncio.BufferedProtocol):
         error = ConnectionLost(text, peer=self.connection.peer)
         error.__cause__ = cause
         self.connection.lost(error)
+        self._detach()
         self.transport = None
         self.closed.set()
-        self.quiet.set()
+        self._change.set()
         self._on_close(self)
 
     # -- The session calls ---------------------------------------------------------------------------------------------
@@ -151,16 +162,24 @@ class Link(asyncio.BufferedProtocol):
     def on_open(self) -> None:
         """The peer's greeting has come."""
         self.opened = True
-        now = _clock.monotonic()
-        self.heard = now
-        self.next_check = float("inf")
-        self._check_at(now + self._interval())
+        greeting = self.connection.greeting
+        assert greeting is not None
+        timeouts = self.session.timeouts
+        patiences = [timeouts.message]
+        if timeouts.heartbeat is not None:
+            patiences.append(timeouts.heartbeat)
+        if greeting.silence_ms:
+            patiences.append(greeting.silence_ms / 1000)
+        self._interval = min(patiences) / 4
+        self._beating = len(patiences) > 1
+        self.heard = _clock.monotonic()
+        self.next_check = _NEVER
+        self._check_at(self.heard + self._interval)
         self._on_open(self)
 
     def on_call_done(self) -> None:
         """A handler that did not answer at once has ended."""
-        if not self.connection.running:
-            self.quiet.set()
+        self._change.set()
 
     def on_backlog(self) -> None:
         """The quantum is used up: let others run, then go on with what was read."""
@@ -187,6 +206,7 @@ class Link(asyncio.BufferedProtocol):
 
     def on_end(self, error: BaseException) -> None:
         """End the connection after an error: the reason first, if there is one to tell."""
+        self._change.set()
         transport = self.transport
         writer = self.session.writer
         if transport is None or writer is None:
@@ -195,16 +215,18 @@ class Link(asyncio.BufferedProtocol):
             transport.abort()
             return
         writer.flush()
+        unsent = writer.unsent
+        self._detach()
         if transport.is_closing():
             return
-        if writer.blocked or not transport.can_write_eof():
+        if unsent or not transport.can_write_eof():
             transport.close()
         else:
+            transport.set_protocol(_Discard(self, transport))
             transport.write_eof()
-        transport.set_protocol(_Discard(self, transport))
-        if self._reading_paused:
-            transport.resume_reading()
-        self.session.loop.call_later(self.session.timeouts.linger, transport.abort)
+            if self._reading_paused:
+                transport.resume_reading()
+        self._linger = self.session.loop.call_later(self.session.timeouts.linger, transport.abort)
 
     def on_time(self, now: float) -> float:
         """Liveness and stalls. Returns when to look again, in monotonic seconds."""
@@ -213,12 +235,11 @@ class Link(asyncio.BufferedProtocol):
         if now < self.next_check:
             return self.next_check
         lateness = now - self.next_check
-        self.next_check = float("inf")
+        self.next_check = _NEVER
         if not self.opened:
             connection.abandon(ErrorCode.GREETING, f"no greeting within {session.timeouts.greeting:g} s")
-            return self.next_check
-        interval = self._interval()
-        if lateness > interval:
+            return _NEVER
+        if lateness > self._interval:
             self.heard += lateness  # the loop stood still: what the peer sent meanwhile is not read yet
         received = self.decoder.bytes_received
         if received != self.bytes_heard or connection.paused:
@@ -229,99 +250,109 @@ class Link(asyncio.BufferedProtocol):
             connection.abandon(
                 ErrorCode.HEARTBEAT, f"nothing was heard of {connection.peer} for {now - self.heard:.1f} s"
             )
-            return self.next_check
+            return _NEVER
+        again = now + self._interval
         sent = session.writer.bytes_sent if session.writer is not None else 0
         if self.stalled is not None:
+            stall = session.timeouts.stall
             if sent != self.bytes_told:
                 self.stalled = now
-            elif now - self.stalled >= session.timeouts.stall:
+            elif now - self.stalled >= stall:
                 connection.abandon(
                     ErrorCode.SLOW_CONSUMER,
-                    f"{connection.queued()} bytes wait for {connection.peer}, "
-                    f"which took none for {session.timeouts.stall:g} s",
+                    f"{connection.queued()} bytes wait for {connection.peer}, which took none for {stall:g} s",
                 )
-                return self.next_check
-        elif sent == self.bytes_told and interval < float("inf"):
+                return _NEVER
+            again = min(again, self.stalled + stall)
+        elif sent == self.bytes_told and self._beating:
             session.ping_quietly()
         self.bytes_told = sent
         connection.check_progress(now)
-        self.next_check = now + interval
-        return self.next_check
+        self.next_check = again
+        return again
 
     # -- Ending --------------------------------------------------------------------------------------------------------
 
     async def close(self, grace: float) -> None:
         """Shut down: tell the peer, let calls end for at most ``grace`` seconds, then end what is left.
 
-        Can be called again, from several tasks; a shorter grace of a later call counts.
+        Can be called again, from several tasks; a shorter grace of a later call counts. Cancelled, it ends the
+        connection at once.
         """
-        loop = self.session.loop
-        if self.transport is not None and self.opened and not self.connection.end:
-            self.connection.go_away(False)
-            if grace > 0:
-                await self._quiet(loop.time() + grace)
-        self.finish()
-        await self.wait_closed(_CLOSE_WAIT)
+        try:
+            if self.opened and self.connection.end is None:
+                if not self._leaving:
+                    self._leaving = True
+                    self.connection.go_away(False)
+                if grace > 0:
+                    await self._calls_done(grace)
+        finally:
+            self.finish()
+        await self.wait_closed()
 
     def finish(self) -> None:
         """End now, but send what is queued if the socket takes it."""
         transport = self.transport
         if transport is None:
+            self._unwanted = True
             return
-        if not self.connection.end:
+        if self.connection.end is None:
             self.connection.go_away(True)
             if self.session.writer is not None:
                 self.session.writer.flush()
             self.connection.lost(ConnectionClosed("closed by this side", peer=self.connection.peer))
-        if self.session.writer is not None:
-            self.session.writer.detach()
+        self._detach()
         transport.close()
 
     def abort(self) -> None:
         """End now, losing what is queued."""
+        self._unwanted = True
         if self.transport is not None:
             self.transport.abort()
 
-    async def wait_closed(self, patience: float) -> None:
-        """Wait until the transport is gone; abort it after ``patience`` seconds."""
+    async def wait_closed(self) -> None:
+        """Wait, after :meth:`finish`, until the transport is gone and the handlers have ended, but not for long."""
         if not self.closed.is_set():
-            timer = self.session.loop.call_later(patience, self.abort)
+            timer = self.session.loop.call_later(_CLOSE_WAIT, self.abort)
             try:
                 await self.closed.wait()
             finally:
                 timer.cancel()
+        works = [running.work for running in self.connection.running.values()]
+        tasks = [work for work in works if isinstance(work, asyncio.Task) and work is not asyncio.current_task()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CLOSE_WAIT)
 
-    async def _quiet(self, deadline: float) -> None:
-        """Wait until no call runs in either direction, at most until ``deadline`` on the loop's clock."""
-        loop = self.session.loop
-        timer = loop.call_at(deadline, self.quiet.set)
+    async def _calls_done(self, grace: float) -> None:
+        """Wait until no call is under way in either direction and all is sent, at most ``grace`` seconds."""
+        connection = self.connection
+        writer = self.session.writer
+        assert writer is not None
         try:
-            while not self.closed.is_set() and loop.time() < deadline:
-                calls = list(self.connection.calls.values())
-                if not self.connection.running and not calls and not self.connection.queued():
-                    return
-                self.quiet.clear()
-                for call in calls:
-                    call.add_done_callback(self._one_done)  # type: ignore[attr-defined]
-                if not self.connection.running and not calls:
-                    loop.call_later(0.005, self.quiet.set)
-                await self.quiet.wait()
-        finally:
-            timer.cancel()
+            async with asyncio.timeout(grace):
+                if connection.calls:
+                    await asyncio.wait(list(connection.calls.values()))
+                while connection.end is None and (connection.running or not writer.drained()):
+                    self._change.clear()
+                    if not connection.running:
+                        writer.on_drained = self._change.set
+                    await self._change.wait()
+        except TimeoutError:
+            pass
 
-    def _one_done(self, call: Any) -> None:
-        self.quiet.set()
+    def _detach(self) -> None:
+        """Let go of the socket. Of a notify that is on its way to it nobody knows whether it will arrive."""
+        writer = self.session.writer
+        end = self.connection.end
+        if writer is not None:
+            kind = ConnectionClosed if isinstance(end, ConnectionClosed) else ConnectionLost
+            peer = self.connection.peer
+            for handle in writer.detach():
+                error = kind(f"{handle.method} at {peer}: {end}; it may have run", peer=peer, maybe_executed=True)
+                error.__cause__ = end
+                self.session.on_failure(handle, error)
 
     # -- Inside --------------------------------------------------------------------------------------------------------
-
-    def _interval(self) -> float:
-        """Seconds between checks: a quarter of the shorter patience, ours or the peer's."""
-        silence = self.session.timeouts.heartbeat
-        shortest = float("inf") if silence is None else silence / 4
-        greeting = self.connection.greeting
-        if greeting is not None and greeting.silence_ms:
-            shortest = min(shortest, greeting.silence_ms / 4000)
-        return shortest
 
     def _check_at(self, when: float) -> None:
         if when < self.next_check:

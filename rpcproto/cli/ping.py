@@ -70,6 +70,7 @@ def ping(address: str, count: int, interval: float, timeout: float, as_json: boo
     try:
         run(session.ping(count, interval, timeout))
     except KeyboardInterrupt:
+        click.echo(err=True)  # ends the line in which a terminal shows ^C
         session.summary()
         return ExitCode.INTERRUPTED
     except (RpcError, TimeoutError) as error:

@@ -51,6 +51,7 @@ class SocketListener(Listener):
         self._socks = list(socks)
         self._retries: dict[socket.socket, asyncio.TimerHandle] = {}
         self._accepting: set[asyncio.Task[None]] = set()
+        self._starved = False
         for sock in self._socks:
             self._loop.add_reader(sock, self._accept, sock)
 
@@ -85,10 +86,13 @@ class SocketListener(Listener):
                 return
             except OSError as exc:
                 # Out of descriptors or memory, mostly. The socket stays readable, so without a pause this would spin.
-                _log.warning("cannot accept on %s: %s; next try in %g s", self, reason(exc), _RETRY)
+                if not self._starved:
+                    self._starved = True
+                    _log.warning("cannot accept on %s: %s; trying again every %g s", self, reason(exc), _RETRY)
                 self._loop.remove_reader(sock)
                 self._retries[sock] = self._loop.call_later(_RETRY, self._accept_again, sock)
                 return
+            self._starved = False
             accepted.setblocking(False)
             task = self._loop.create_task(self._hand_over(accepted))
             self._accepting.add(task)

@@ -127,14 +127,17 @@ def _ipv4_or_name(text: str, host: str) -> str:
 def _parse_unix(text: str, rest: str) -> Address:
     if "\0" in rest:
         raise ConfigurationError(f"{text!r}: a path must not contain a zero byte")
+    try:
+        os.fsencode(rest)
+    except UnicodeEncodeError as exc:
+        raise ConfigurationError(f"{text!r}: the path cannot be told to the system: {exc}") from exc
     if rest.startswith("@") and len(rest) > 1:
         return Address("unix", path=rest)
     if rest.startswith("///") and len(rest) > len("///") and not rest.endswith("/"):
         return Address("unix", path=rest[2:])
     relative = rest.removeprefix("//")
     if relative and not relative.startswith(("/", "@")):
-        full = os.path.abspath(relative)
-        raise ConfigurationError(f"{text!r}: the path must be absolute; from this folder that is unix://{full}")
+        raise ConfigurationError(f"{text!r}: the path must be absolute, as in unix:///path/to/{relative}")
     raise ConfigurationError(f"{text!r} must look like unix:///path/of/a/socket or unix:@name")
 
 

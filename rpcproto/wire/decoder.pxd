@@ -78,4 +78,5 @@ cdef class Decoder:
     cdef object _control(self, const unsigned char *data, Py_ssize_t at, Py_ssize_t end, int kind)
     cdef object _wrong_size(self, int kind, Py_ssize_t length)
     cdef object _bad_head(self, uint64_t call_id, object text)
+    cdef object _second_first(self, uint64_t call_id)
     cdef object _misfit(self, uint64_t call_id, long long announced, long long present)

@@ -319,6 +319,8 @@ class Decoder:
         call_id = _bytes.u64(data, at + 8)
         if call_id == 0 or call_id > spec.CALL_ID_MAX:
             self._call_id(data, at, kind)
+        if self.assemblies and call_id in self.assemblies:
+            raise self._second_first(call_id)
         codec = _bytes.u16(data, at + 6)
         begin = at + spec.HEADER_SIZE
         if not flags & spec.HEAD:
@@ -380,7 +382,7 @@ class Decoder:
         self.head_sizes = None
         if parts == 0:
             return 4
-        if parts == spec.DEADLINE and stop - at >= 8:
+        if parts == spec.DEADLINE and stop - at >= 8 and end - at >= 8:
             self.head_deadline = _bytes.u32(data, at + 4)
             return 8
         return self._long_head(data, at, stop, end, parts, call_id)
@@ -478,9 +480,7 @@ class Decoder:
         more = flags & spec.MORE != 0
         if flags & spec.FIRST:
             if call_id in self.assemblies:
-                raise RemoteProtocolError(
-                    f"call {call_id}: a new message before the last one was complete", code=ErrorCode.CALL_STATE
-                )
+                raise self._second_first(call_id)
             if flags & spec.HEAD:
                 head = self._head(data, begin, stop, end, call_id)
                 if head == 0:
@@ -502,7 +502,8 @@ class Decoder:
             message.count(end - begin, more)
             if message.state == tuning.ADMITTED and message.expected >= message.total:
                 self.sink.on_allocate(message)
-            self.assemblies[call_id] = message
+            if message.state != tuning.DISCARDED:  # its peer may stop sending it at any frame, so nothing would drop it
+                self.assemblies[call_id] = message
         else:
             found = self.assemblies.get(call_id)
             if found is None or found.kind != kind:
@@ -514,6 +515,8 @@ class Decoder:
             message.count(end - begin, more)
             if message.state == tuning.ADMITTED and message.views is None:
                 self.sink.on_allocate(message)
+                if message.state == tuning.DISCARDED:
+                    del self.assemblies[call_id]
         self.current = message
         self.more = more
         self.left = end - begin
@@ -602,6 +605,11 @@ class Decoder:
 
     def _bad_head(self, call_id: int, text: str) -> RemoteProtocolError:
         return RemoteProtocolError(f"call {call_id}: its head {text}", code=ErrorCode.HEAD)
+
+    def _second_first(self, call_id: int) -> RemoteProtocolError:
+        return RemoteProtocolError(
+            f"call {call_id}: a new message before the last one was complete", code=ErrorCode.CALL_STATE
+        )
 
     def _misfit(self, call_id: int, announced: int, present: int) -> RemoteProtocolError:
         return self._bad_head(call_id, f"announces {announced} bytes where the frame holds {present}")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 
-import numpy
+import numpy as np
 import pytest
 
 from rpcproto.cli._json import dumps, parse_argument, pretty, to_json
@@ -25,9 +25,9 @@ from rpcproto.cli._json import dumps, parse_argument, pretty, to_json
         (memoryview(b"\x00\x01\x02"), {"$bytes": "AAEC"}),
         ((1, (2, b"")), [1, [2, {"$bytes": ""}]]),
         ({1: "a", (1, 2): "b", b"k": "c"}, {"1": "a", "[1, 2]": "b", '{"$bytes": "aw=="}': "c"}),
-        (numpy.arange(4).reshape(2, 2), [[0, 1], [2, 3]]),
-        (numpy.float32("nan"), "NaN"),
-        (memoryview(numpy.zeros((1, 2), "u1")), {"$bytes": "AAA="}),
+        (np.arange(4).reshape(2, 2), [[0, 1], [2, 3]]),
+        (np.float32("nan"), "NaN"),
+        (memoryview(np.zeros((1, 2), "u1")), {"$bytes": "AAA="}),
         (dt.date(2030, 1, 2), "2030-01-02"),
     ],
 )

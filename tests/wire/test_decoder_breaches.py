@@ -6,7 +6,7 @@ import pytest
 
 from rpcproto.wire.spec import ErrorCode, Flag, FrameType
 from tests.wire import frames
-from tests.wire.feeding import START, RecordingSink, breach, feed, feed_every_way, new_decoder, push, told
+from tests.wire.feeding import START, RecordingSink, breach, cuts, feed, feed_every_way, new_decoder, push, told
 
 MESSAGES = [kind for kind in FrameType if kind <= FrameType.ITEM]
 OPENINGS = [kind for kind in FrameType if kind <= FrameType.CHANNEL]
@@ -25,14 +25,16 @@ def on_call(kind: int) -> int:
     "start", [b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01", b"\xabRPC\n\x1a\n ", b"SSH-2.0-x"]
 )
 def test_row_1_another_protocol_is_told_from_its_first_bytes(start: bytes) -> None:
-    ((_, code, text),) = feed_every_way(start + b"more of it" * 10)
-    assert code == ErrorCode.GREETING
-    assert repr(start[:1])[2:-1] in text
-    assert len(text) < 200
+    data = start + b"more of it" * 1000
+    for chunks in [[data], *cuts(data, most=20)]:
+        ((_, code, text),) = feed(chunks)
+        assert code == ErrorCode.GREETING
+        assert repr(start[:1])[2:-1] in text
+        assert len(text) < 200
 
 
 def test_row_2_a_frame_before_the_greeting() -> None:
-    ((_, code, _),) = feed_every_way(frames.ping() * 10)
+    ((_, code, _),) = feed([frames.ping() * 10])
     assert code == ErrorCode.GREETING
 
 
