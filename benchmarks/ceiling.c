@@ -310,9 +310,11 @@ static void client(int number, const struct sockaddr *address, socklen_t length)
 
 /* ---- the whole ---- */
 
-static void child_starts(int cpu)
+static void child_starts(int cpu, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* no orphans */
+    if (getppid() != parent)
+        exit(1); /* it ended before that call */
     signal(SIGPIPE, SIG_IGN);
     if (cpu >= 0) {
         cpu_set_t set;
@@ -408,10 +410,10 @@ int main(int argc, char **argv)
     check(listener >= 0 && bind(listener, &address.any, length) == 0 && listen(listener, MAX_PROCS) == 0, "listen");
     check(getsockname(listener, &address.any, &length) == 0, "getsockname");
 
-    pid_t server = fork();
+    pid_t parent = getpid(), server = fork();
     check(server >= 0, "fork");
     if (server == 0) {
-        child_starts(opt.server_cpu);
+        child_starts(opt.server_cpu, parent);
         serve(listener);
         exit(0);
     }
@@ -419,7 +421,7 @@ int main(int argc, char **argv)
         pid_t pid = fork();
         check(pid >= 0, "fork");
         if (pid == 0) {
-            child_starts(opt.client_cpu);
+            child_starts(opt.client_cpu, parent);
             client(i, &address.any, length);
             exit(0);
         }

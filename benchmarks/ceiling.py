@@ -6,7 +6,10 @@ Options are those of the C program. With ``--cert`` and ``--key`` the TLS form i
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,7 +47,7 @@ def run(options: Sequence[str], *, timeout: float = 120.0) -> dict[str, Any]:
     """
     tls = any(option.startswith("--cert") for option in options)
     command = [str(build(tls=tls)), *options]
-    # A session of its own: Ctrl-C reaches this process only, which kills the program, whose children go with it.
+    # A session of its own: Ctrl-C reaches this process only, which then ends all of the program's.
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True)
         try:
@@ -52,8 +55,9 @@ def run(options: Sequence[str], *, timeout: float = 120.0) -> dict[str, Any]:
         except subprocess.TimeoutExpired:
             raise RuntimeError(f"the ceiling did not end within {timeout:g} s") from None
         finally:
-            process.kill()
-            process.wait()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
         errors.seek(0)
         told = errors.read().strip().splitlines()
     if process.returncode:

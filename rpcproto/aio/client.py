@@ -14,7 +14,7 @@ from rpcproto.aio.peer import Peer
 from rpcproto.aio.reply import Reply
 from rpcproto.config import Limits, Timeouts
 from rpcproto.connection.budget import ReassemblyBudget
-from rpcproto.errors import ConfigurationError, ConnectFailed, LocalProtocolError
+from rpcproto.errors import ConfigurationError, ConnectFailed, ConnectionClosed, LocalProtocolError
 from rpcproto.serialization.codec import Codec
 from rpcproto.wire.spec import Role
 
@@ -32,8 +32,8 @@ class Client:
         self._address = address
         self._options = options
         self._link: Link | None = None
-        self._opened: asyncio.Future[None] | None = None
-        self._error: BaseException | None = None
+        self._attempt: asyncio.Task[Link] | None = None
+        self._closing = False
 
     @property
     def address(self) -> str:
@@ -46,17 +46,18 @@ class Client:
 
         Raises:
             LocalProtocolError: not connected yet.
+            ConnectionClosed: closed before it was connected.
         """
-        if self._link is None:
-            raise LocalProtocolError(
-                f"not connected to {self._address} yet: use `async with`, or await the client first"
-            )
-        return self._link.peer
+        if self._link is not None:
+            return self._link.peer
+        if self._closing:
+            raise ConnectionClosed(f"{self._address}: the client was closed before it was connected")
+        raise LocalProtocolError(f"not connected to {self._address} yet: use `async with`, or await the client first")
 
     @property
     def closed(self) -> bool:
         """Whether the connection has ended."""
-        return self._link is not None and self._link.peer.closed
+        return self._closing if self._link is None else self._link.peer.closed
 
     def request(self, method: str, *args: Any, timeout: float | None = None, codec: str | Codec | None = None) -> Reply:
         """See :meth:`Session.request <rpcproto.aio.session.Session.request>`, which takes this place once connected."""
@@ -75,14 +76,21 @@ class Client:
         return self.peer.stats()
 
     async def close(self, grace: float = 5.0) -> None:
-        """Close the connection. Can be called again.
+        """Close the connection, or give up making one. Can be called again; a shorter grace counts.
 
         Args:
-            grace: seconds that calls under way, in both directions, get to end.
+            grace: seconds that calls under way, in both directions, get to end. In a handler of this connection use 0,
+                or close it from another task: the handler is one of those calls.
         """
-        if self._link is not None:
-            await self._link.close(grace)
-        await self._options.close()
+        self._closing = True
+        if self._attempt is not None:
+            self._attempt.cancel()
+            await asyncio.wait([self._attempt])
+        try:
+            if self._link is not None:
+                await self._link.close(grace)
+        finally:
+            self._options.close()
 
     async def wait_closed(self) -> None:
         """Wait until the connection has ended, for whatever reason."""
@@ -102,16 +110,28 @@ class Client:
         return self.__aenter__().__await__()
 
     def __repr__(self) -> str:
-        state = "not connected" if self._link is None else "closed" if self.closed else "connected"
+        state = "closed" if self.closed else "not connected" if self._link is None else "connected"
         return f"<Client {self._address} {state}>"
 
     async def _connect(self) -> None:
-        if self._link is not None:
-            raise ConfigurationError(
-                f"this client was connected to {self._address} before; make another one by connect()"
-            )
-        loop = asyncio.get_running_loop()
-        opened: asyncio.Future[None] = loop.create_future()
+        if self._link is not None or self._attempt is not None or self._closing:
+            raise ConfigurationError(f"a client connects once; make another one by connect({self._address!r})")
+        # In a task of its own, so that close() can end it.
+        self._attempt = asyncio.get_running_loop().create_task(self._open())
+        try:
+            self._link = await self._attempt
+        except asyncio.CancelledError:
+            if self._closing and self._attempt.cancelled():
+                raise ConnectionClosed(f"{self._address}: the client was closed while it was connecting") from None
+            raise
+        finally:
+            self._attempt = None
+        self.request = self._link.peer.request  # type: ignore[method-assign]
+        self.notify = self._link.peer.notify  # type: ignore[method-assign]
+
+    async def _open(self) -> Link:
+        """Make a connection, and wait for the greeting of the server."""
+        opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def on_open(link: Link) -> None:
             if not opened.done():
@@ -125,20 +145,16 @@ class Client:
                 opened.set_exception(failed)
 
         link = self._options.link(Role.INITIATOR, on_open, on_close)
-        self._link = link
         try:
             await transports.connect(self._address, lambda: link, timeout=self._options.timeouts.connect)
             await opened
         except BaseException:
+            opened.cancel()
             link.abort()
             if link.transport is not None:
-                await link.wait_closed(0.0)
-            if opened.done() and not opened.cancelled():
-                opened.exception()
-            self._link = None
+                await link.closed.wait()
             raise
-        self.request = link.peer.request  # type: ignore[method-assign]
-        self.notify = link.peer.notify  # type: ignore[method-assign]
+        return link
 
 
 def connect(

@@ -331,7 +331,8 @@ class Link(asyncio.BufferedProtocol):
         try:
             async with asyncio.timeout(grace):
                 if connection.calls:
-                    await asyncio.wait(list(connection.calls.values()))
+                    calls: list[Any] = list(connection.calls.values())  # replies, which are like futures
+                    await asyncio.wait(calls)
                 while connection.end is None and (connection.running or not writer.drained()):
                     self._change.clear()
                     if not connection.running:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 from rpcproto.aio.link import Link
-from rpcproto.aio.runtime import default_budget, runtime
+from rpcproto.aio.runtime import Runtime, default_budget, runtime
 from rpcproto.aio.service import build_registry
 from rpcproto.aio.session import Entry, Session
 from rpcproto.config import Limits, Timeouts
@@ -67,11 +66,13 @@ class Options:
         self.max_threads = max_threads
         self.budget = budget if budget is not None else default_budget()
         self._executor: ThreadPoolExecutor | None = None
+        self._runtime: Runtime | None = None  # kept between two connections
 
     def link(self, role: int, on_open: Callable[[Link], None], on_close: Callable[[Link], None]) -> Link:
         """The protocol of a new connection, on the running loop."""
+        self._runtime = runtime()
         session = Session(
-            runtime(), self.entries, self.codec, self.limits, self.timeouts, self.tracebacks, self.allocate
+            self._runtime, self.entries, self.codec, self.limits, self.timeouts, self.tracebacks, self.allocate
         )
         return Link(session, role, self.budget, on_open, on_close, self.executor)
 
@@ -81,10 +82,8 @@ class Options:
             self._executor = ThreadPoolExecutor(self.max_threads, thread_name_prefix="rpcproto handler")
         return self._executor
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Let the threads go. Those that are at work end by themselves; a thread cannot be stopped."""
-        executor = self._executor
-        if executor is not None:
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
             self._executor = None
-            executor.shutdown(wait=False, cancel_futures=True)
-            await asyncio.sleep(0)

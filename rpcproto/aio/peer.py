@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from rpcproto import _clock
+from rpcproto.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
     from rpcproto.aio.link import Link
@@ -46,15 +48,20 @@ class Peer:
     async def ping(self, timeout: float | None = 10.0) -> float:
         """Round-trip time to the peer's protocol machinery, in seconds. It needs no credit and passes all queued calls.
 
-        Raises:
-            RpcError: the connection ended.
-            TimeoutError: no answer within ``timeout`` seconds.
-        """
-        import asyncio
+        Args:
+            timeout: seconds until DeadlineExceeded, None for no limit.
 
+        Raises:
+            DeadlineExceeded: no answer within ``timeout`` seconds.
+            RpcError: the connection ended.
+        """
         start = _clock.monotonic()
-        async with asyncio.timeout(timeout):
-            await self._session.ping()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._session.ping()
+        except TimeoutError:
+            text = f"ping of {self.address}: no answer within {timeout:g} s"
+            raise DeadlineExceeded(text, method="ping", peer=self.address) from None
         return _clock.monotonic() - start
 
     def stats(self) -> dict[str, int]:
@@ -62,7 +69,10 @@ class Peer:
         return self._session.stats()
 
     async def close(self, grace: float = 5.0) -> None:
-        """Close the connection: calls under way get ``grace`` seconds to end."""
+        """Close the connection: calls under way, in both directions, get ``grace`` seconds to end.
+
+        In a handler of this connection use 0, or close it from another task: the handler is one of those calls.
+        """
         await self._link.close(grace)
 
     def __repr__(self) -> str:

@@ -22,6 +22,23 @@ _TICK = 0.01
 
 _FOREVER = float("inf")
 
+_SPARE = 64
+"""Alarms that may be out of date before they are cleared away, beyond one for each session."""
+
+
+class _Alarm:
+    """When to wake which session. One that is superseded stays in the heap, but keeps no session alive."""
+
+    __slots__ = ("number", "session", "when")
+
+    def __init__(self, when: float, number: int, session: Session) -> None:
+        self.when = when
+        self.number = number
+        self.session: Session | None = session
+
+    def __lt__(self, other: _Alarm) -> bool:
+        return self.when < other.when or (self.when == other.when and self.number < other.number)
+
 
 class Ticker:
     """Calls ``on_time`` of the sessions of a loop when they asked for it, by one timer of the loop.
@@ -34,24 +51,35 @@ class Ticker:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.wanted: dict[Session, float] = {}
-        self.heap: list[tuple[float, int, Session]] = []
+        self.wanted: dict[Session, _Alarm] = {}
+        self.heap: list[_Alarm] = []
         self.count = 0
         self.at = _FOREVER
         self.timer: asyncio.TimerHandle | None = None
 
     def wake_at(self, session: Session, when: float) -> None:
         """Call ``session.on_time(now)`` at ``when`` (monotonic seconds), or sooner."""
-        if when < self.wanted.get(session, _FOREVER):
-            self.wanted[session] = when
-            self.count += 1
-            heapq.heappush(self.heap, (when, self.count, session))
-            if when < self.at:
-                self._arm(when)
+        alarm = self.wanted.get(session)
+        if alarm is not None:
+            if when >= alarm.when:
+                return
+            alarm.session = None
+        elif when == _FOREVER:
+            return
+        self.count += 1
+        alarm = self.wanted[session] = _Alarm(when, self.count, session)
+        heapq.heappush(self.heap, alarm)
+        if len(self.heap) > 2 * len(self.wanted) + _SPARE:
+            self.heap = [each for each in self.heap if each.session is not None]
+            heapq.heapify(self.heap)
+        if when < self.at:
+            self._arm(when)
 
     def forget(self, session: Session) -> None:
         """The session has ended."""
-        self.wanted.pop(session, None)
+        alarm = self.wanted.pop(session, None)
+        if alarm is not None:
+            alarm.session = None
         if not self.wanted:
             self.heap.clear()
             if self.timer is not None:
@@ -70,15 +98,15 @@ class Ticker:
         self.at = _FOREVER
         now = _clock.monotonic()
         due = []
-        while self.heap and self.heap[0][0] <= now:
-            when, _, session = heapq.heappop(self.heap)
-            if self.wanted.get(session) == when:  # else the entry is an old one, superseded or forgotten
+        while self.heap and self.heap[0].when <= now:
+            session = heapq.heappop(self.heap).session
+            if session is not None:
                 del self.wanted[session]
                 due.append(session)
         for session in due:
             self.wake_at(session, session.on_time(now))
-        if self.heap and self.heap[0][0] < self.at:
-            self._arm(self.heap[0][0])
+        if self.heap and self.heap[0].when < self.at:
+            self._arm(self.heap[0].when)
 
 
 class Runtime:
@@ -93,12 +121,14 @@ class Runtime:
         self.ticker = Ticker(loop)
 
 
-_runtimes: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Runtime] = weakref.WeakKeyDictionary()
+_runtimes: weakref.WeakValueDictionary[asyncio.AbstractEventLoop, Runtime] = weakref.WeakValueDictionary()
+"""Those who use a runtime keep it: it refers to its loop, so anything more would keep every loop for ever."""
+
 _budget: list[ReassemblyBudget] = []
 
 
 def runtime() -> Runtime:
-    """The shared parts of the running loop.
+    """The shared parts of the running loop. They live as long as somebody holds them.
 
     Raises:
         RuntimeError: no loop is running.

@@ -48,7 +48,7 @@ class Server:
         """The first address listened on, with its actual port.
 
         Raises:
-            LocalProtocolError: not started yet, or closed.
+            LocalProtocolError: not started yet.
         """
         return self.addresses[0]
 
@@ -62,24 +62,26 @@ class Server:
     @property
     def peers(self) -> list[Peer]:
         """The clients connected now."""
-        return [link.peer for link in self._links if link.opened]
+        return [link.peer for link in self._links if link.opened and not link.peer.closed]
 
     async def close(self, grace: float = _GRACE) -> None:
         """Shut down: accept nothing more, refuse new calls, let running ones end, then close. Can be called again.
 
         Args:
-            grace: seconds that running calls get; a second call with a shorter one cuts the first one's short.
+            grace: seconds that running calls get; a second call with a shorter one cuts the first one's short. In a
+                handler of this server use 0, or close it from another task: the handler is one of those calls.
         """
         self._closing = True
         for listener in self._listeners:
             listener.close()
-        links = list(self._links)
-        if links:
-            await asyncio.gather(*(link.close(grace) for link in links))
-        for listener in self._listeners:
-            await listener.wait_closed()
-        await self._options.close()
-        self._closed.set()
+        try:
+            for listener in self._listeners:
+                await listener.wait_closed()
+            while self._links:
+                await asyncio.gather(*(link.close(grace) for link in self._links))
+        finally:
+            self._options.close()
+            self._closed.set()
 
     async def serve_forever(self) -> None:
         """Wait until the server is closed; when cancelled, close it with the default grace."""
@@ -115,6 +117,8 @@ class Server:
                 self._listeners.append(
                     await transports.listen(address, self._accept, insecure=self._insecure, sock=self._sock)
                 )
+                if self._closing:
+                    raise ConfigurationError("the server was closed while it was starting")
         except BaseException:
             await self.close(0.0)
             raise

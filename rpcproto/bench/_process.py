@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
@@ -97,8 +98,7 @@ class Child:
     def kill(self) -> None:
         """End it and what it started, by force, and wait until it is gone."""
         try:
-            if self._process.poll() is None:
-                os.killpg(self._process.pid, 9)
+            os.killpg(self._process.pid, signal.SIGKILL)  # its session's group: what it left behind, too
         except ProcessLookupError:
             pass
         self._process.wait()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
 
+import rpcproto
 from rpcproto.bench import Cell, Criterion, Result, RowReport, SuiteReport, Target, Workload
 
 from ._output import table
 
-__all__ = ["describe", "print_criteria", "print_head", "print_report", "print_results"]
+__all__ = ["print_criteria", "print_report", "print_results"]
 
 FIGURES = {
     "rps": "requests/s",
@@ -20,18 +21,24 @@ FIGURES = {
 }
 """What targets may compare, in words."""
 
+MOST_DISTURBANCE = 0.1
+"""Cores that others may use before the figures come with a warning."""
+
 
 def print_head(figures: Result | SuiteReport) -> None:
     """Versions, machine and placement: without them the figures mean nothing."""
     versions, machine = figures.versions, figures.machine
-    known = [
-        f"{name} {version}" for name, version in versions.items() if version and name not in ("rpcproto", "python")
-    ]
-    click.echo(
-        ", ".join([f"rpcproto {versions.get('rpcproto') or ''} ({figures.build})", str(versions.get("python")), *known])
-    )
+    libraries = [f"{name} {versions[name]}" for name in ("uvloop", "msgpack") if versions.get(name)]
+    click.echo(", ".join([f"rpcproto {rpcproto.__version__} ({figures.build})", str(versions["python"]), *libraries]))
     click.echo(f"{machine['cpu']}, {machine['cpus']} CPUs, load {machine['load_1m']}; {placement(figures.placement)}")
     click.echo()
+
+
+def print_disturbance(figures: Iterable[Result | Cell]) -> None:
+    """A warning, if other processes were at work on the CPUs that were measured on."""
+    most = max((each.disturbance for each in figures if each.disturbance is not None), default=0.0)
+    if most > MOST_DISTURBANCE:
+        click.echo(f"Other processes kept up to {most:.1f} of these CPUs busy meanwhile. Do not trust these figures.\n")
 
 
 def placement(where: Mapping[str, Any]) -> str:
@@ -74,6 +81,7 @@ def print_results(results: Sequence[Result]) -> None:
     }
     head = ("", *(result.subject for result in results))
     table(head, [(name, *cells) for name, cells in rows.items()], numbers=range(1, len(head)))
+    print_disturbance(results)
 
 
 def print_report(report: SuiteReport) -> None:
@@ -85,6 +93,7 @@ def print_report(report: SuiteReport) -> None:
     for subject, reason in report.skipped.items():
         click.echo(f"{subject} was not measured: {reason}")
     click.echo("of C: share of the ceiling's requests/s. CPU: server + clients. Messages/send: server / clients.\n")
+    print_disturbance(cell for row in report.rows for cell in row.cells.values())
 
 
 def _lines(row: RowReport) -> list[tuple[str, ...]]:

@@ -76,10 +76,36 @@ def test_wrong_options(ceiling: ModuleType) -> None:
         ceiling.run(["--procs=0"])
 
 
-def test_a_failure_is_one_line(ceiling: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_one_line_and_leaves_nothing(
+    ceiling: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "marks-this-run")
+    with pytest.raises(RuntimeError, match=r"^ceiling: pinning: Invalid argument$"):
+        ceiling.run([*SHORT, "--pin=0,1023", f"--unix={path}"])
+    assert processes_with(path) == []
     monkeypatch.setattr("rpcproto.bench.ceiling.environment.choose_cpus", lambda: (0, 1023))
     with pytest.raises(BenchmarkFailed, match="ceiling: pinning: Invalid argument"):
         run(Workload(seconds=0.1), subject="ceiling")
+
+
+def test_a_time_out_leaves_nothing(ceiling: ModuleType, tmp_path: Path) -> None:
+    path = str(tmp_path / "marks-this-run")
+    with pytest.raises(RuntimeError, match=r"did not end within 0\.2 s"):
+        ceiling.run(["--seconds=100", f"--unix={path}"], timeout=0.2)
+    assert processes_with(path) == []
+
+
+def processes_with(argument: str) -> list[str]:
+    """The processes that have this in one of their arguments. Zombies have none."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = file.read_bytes()
+        except OSError:  # it ended meanwhile
+            continue
+        if argument.encode() in words:
+            found.append(f"{file.parent.name}: {words!r}")
+    return found
 
 
 def test_a_compiler_that_fails_is_told(ceiling: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

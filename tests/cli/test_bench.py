@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+import rpcproto
 from rpcproto import bench as engine
 from rpcproto.bench import suite as suite_module
 
@@ -83,7 +84,7 @@ def test_json_of_one_workload(command):
 def test_the_table_of_one_workload(command):
     out = command("bench", "-p", "3", "--against", "ceiling").stdout
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert lines[0] == "rpcproto 1.2.3 (compiled), CPython 3.11, uvloop 0.23"
+    assert lines[0] == f"rpcproto {rpcproto.__version__} (compiled), CPython 3.11, uvloop 0.23"
     assert lines[1] == "Abacus, 2 CPUs, load 0.25; server on CPU 0, clients on CPU 1"
     assert "10 bytes, 10 bytes back; 3 clients x 64 calls in flight; sync handler, tcp" in lines[3]
     assert "requests/s 400,000 1,000,000" in lines
@@ -95,6 +96,17 @@ def test_the_table_of_one_workload(command):
 
 def test_without_pinning_the_figures_carry_a_warning(command):
     assert "not pinned" in command("bench", "--no-pin").stdout
+
+
+@pytest.mark.parametrize(("others", "warned"), [(None, False), (0.05, False), (1.3, True)])
+@pytest.mark.parametrize("arguments", [["-c", "1"], []])
+def test_a_busy_machine_is_told(command, monkeypatch, arguments, others, warned):
+    def disturbed(workload, **options):
+        return replace(measured(workload, **options), disturbance=others)
+
+    monkeypatch.setattr(engine, "run", disturbed)
+    monkeypatch.setattr(suite_module, "run", disturbed)
+    assert ("Other processes kept up to 1.3 of these CPUs busy" in command("bench", *arguments).stdout) is warned
 
 
 def test_without_options_the_standard_rows_run_once_beside_the_ceiling(command):

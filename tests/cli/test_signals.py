@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -74,7 +75,7 @@ def test_serve_lets_calls_end_and_refuses_new_ones(run):
             (address,) = json.loads(await line_of(process))["addresses"]
             async with rpcproto.connect(address) as client:
                 under_way = client.request("Echo.sleep", 0.2, "done")
-                await client.ping()  # it has arrived: what is sent on a connection keeps its order
+                await client.request("Echo.echo", None)  # calls start in their order: the one above has
                 process.send_signal(signal.SIGTERM)
                 assert await under_way == "done"
             assert (await end_of(process))[0] == 0
@@ -87,7 +88,7 @@ def test_a_second_signal_ends_serve_at_once(run):
         async with started("serve") as process:
             async with rpcproto.connect(await line_of(process)) as client:
                 under_way = client.request("Echo.sleep", 1000, timeout=None)
-                await client.ping()
+                await client.request("Echo.echo", None)
                 process.send_signal(signal.SIGINT)
                 assert process.stderr is not None
                 assert b"SIGINT: stopping" in await process.stderr.readline()
@@ -149,3 +150,28 @@ def test_ctrl_c_while_connecting(run, command):
                 await asyncio.wait([asyncio.ensure_future(writer.wait_closed())])
 
     run(scenario())
+
+
+def test_ctrl_c_during_a_benchmark():
+    """With a terminal for stderr, so that its progress tells when there is something to interrupt."""
+    master, terminal = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rpcproto", "bench", "-s", "1000", "-c", "1"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TERM": "xterm"},
+    )
+    try:
+        os.close(terminal)
+        shown = b""
+        while b"rpcproto: measuring" not in shown:
+            shown += os.read(master, 65536)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+        assert (process.returncode, out) == (130, b"")
+        assert b"Traceback" not in os.read(master, 65536)
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(master)
