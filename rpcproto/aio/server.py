@@ -38,7 +38,7 @@ class Server:
         self._insecure = insecure
         self._sock = sock
         self._listeners: list[Listener] = []
-        self._links: set[Link] = set()
+        self._links: dict[Link, None] = {}
         self._started = False
         self._closing = False
         self._closed = asyncio.Event()
@@ -61,7 +61,7 @@ class Server:
 
     @property
     def peers(self) -> list[Peer]:
-        """The clients connected now."""
+        """The clients connected now, in the order of their connecting."""
         return [link.peer for link in self._links if link.opened and not link.peer.closed]
 
     async def close(self, grace: float = _GRACE) -> None:
@@ -124,9 +124,12 @@ class Server:
             raise
 
     def _accept(self) -> Link:
-        link = self._options.link(Role.ACCEPTOR, _nothing, self._links.discard)
-        self._links.add(link)
+        link = self._options.link(Role.ACCEPTOR, _nothing, self._forget)
+        self._links[link] = None
         return link
+
+    def _forget(self, link: Link) -> None:
+        self._links.pop(link, None)
 
 
 def serve(

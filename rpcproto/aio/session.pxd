@@ -42,6 +42,7 @@ cdef class Session(CallHandler):
     cdef double slow_after
     cdef double mark
     cdef bint holding
+    cdef list spare
     cdef public uint64_t failed_handlers
     cdef readonly Connection connection
     cdef readonly Decoder decoder
@@ -50,6 +51,7 @@ cdef class Session(CallHandler):
     cdef public object link
 
     cpdef object attach(self, int role, object budget)
+    cdef list _borrow_list(self)
     @cython.locals(connection=Connection, buffers=list, size=Py_ssize_t, reply=Reply)
     cdef Reply _request(self, str method, tuple args, double seconds, Codec codec)
     @cython.locals(reply=Reply, chosen=Codec)

@@ -87,6 +87,7 @@ class Session(CallHandler):
         "request_timeout",
         "runtime",
         "slow_after",
+        "spare",
         "timeouts",
         "tracebacks",
         "wakes",
@@ -117,6 +118,7 @@ class Session(CallHandler):
         self.mark = 0.0
         self.failed_handlers = 0
         self.holding = False
+        self.spare: list[Any] | None = None
         self.connection: Connection | None = None
         self.decoder: Decoder | None = None
         self.writer: Writer | None = None
@@ -166,7 +168,7 @@ class Session(CallHandler):
     def _request(self, method: str, args: tuple[Any, ...], seconds: float, codec: Codec) -> Reply:
         connection = self.connection
         assert connection is not None
-        buffers: list[Any] = []
+        buffers = self._borrow_list()
         body = codec.encode_args(args, buffers)
         size = len(body)
         reply = new_reply(self.wakes, connection, 0)
@@ -175,8 +177,17 @@ class Session(CallHandler):
                 size += len(buffer)
             connection.request(reply, method, codec.id, body, buffers, size, seconds)
         else:
+            self.spare = buffers
             connection.request(reply, method, codec.id, body, None, size, seconds)
         return reply
+
+    def _borrow_list(self) -> list[Any]:
+        """An empty list for the buffers of a message. Most have none, so the same list serves again."""
+        spare = self.spare
+        if spare is None:
+            return []
+        self.spare = None
+        return spare
 
     def notify(self, method: str, *args: Any, codec: Any = None) -> Reply:
         """Call a method of the peer that does not answer.
@@ -339,7 +350,7 @@ class Session(CallHandler):
         self, entry: Entry, codec: Codec, kind: int, call_id: int, size: int, deadline_ms: int, result: Any
     ) -> None:
         """Send what an inline handler returned, or await it in a task."""
-        if type(result) not in _PLAIN and tasks.is_awaitable(result):
+        if type(result) is not bytes and type(result) not in _PLAIN and tasks.is_awaitable(result):
             self._continue(entry, codec, kind, call_id, size, deadline_ms, result)
         elif kind == spec.REQUEST:
             self.send_result(entry.name, codec, call_id, result)
@@ -364,7 +375,7 @@ class Session(CallHandler):
         """Encode a result and send it; if it cannot be encoded, the caller is told."""
         connection = self.connection
         assert connection is not None
-        buffers: list[Any] = []
+        buffers = self._borrow_list()
         try:
             body = codec.encode_value(result, buffers)
         except Exception as error:
@@ -379,6 +390,7 @@ class Session(CallHandler):
                 size += len(buffer)
             connection.reply(call_id, codec.id, body, buffers, size)
         else:
+            self.spare = buffers
             connection.reply(call_id, codec.id, body, None, size)
 
     def send_error(self, call_id: int, error: BaseException) -> None:
@@ -425,7 +437,10 @@ class Session(CallHandler):
     # -- The loop ------------------------------------------------------------------------------------------------------
 
     def now(self) -> float:
-        return _clock.monotonic()
+        # Between the plain handlers of a read, the time when the last one ended will do.
+        if self.mark == 0.0:
+            return _clock.monotonic()
+        return self.mark
 
     def allocate(self, sizes: list[int]) -> Sequence[memoryview]:
         return self.allocator(sizes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,10 @@ def run_ceiling(workload: Workload, benchmarks: Path | None, notify: Callable[[s
     try:
         module.build()
         notify("measuring")
-        with tempfile.TemporaryDirectory(prefix="rpcproto-bench-") as folder:
-            options += [f"--unix={folder}/socket"] if workload.transport == "unix" else []
+        with ExitStack() as stack:
+            if workload.transport == "unix":
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rpcproto-bench-"))
+                options.append(f"--unix={folder}/socket")
             neighbours = environment.Neighbours(chosen)
             figures = module.run(options, timeout=workload.warmup + workload.seconds + END_TIMEOUT)
     except module.CannotBuild as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +74,12 @@ def run(
         "subject": base,
         "benchmarks": str(folder) if folder else None,
     }
-    with tempfile.TemporaryDirectory(prefix="rpcproto-bench-") as temporary, Children() as children:
+    with ExitStack() as stack:
         tell("starting")
-        address = "tcp://127.0.0.1:0" if workload.transport == "tcp" else f"unix://{temporary}/socket"
+        address = "tcp://127.0.0.1:0"
+        if workload.transport == "unix":
+            address = f"unix://{stack.enter_context(tempfile.TemporaryDirectory(prefix='rpcproto-bench-'))}/socket"
+        children = stack.enter_context(Children())
         server_job = job | {"address": address, "cpu": chosen[0] if chosen else None}
         server = children.start("server", "rpcproto.bench._server", server_job, variables)
         [serving] = children.reports([server], START_TIMEOUT)

@@ -73,10 +73,9 @@ def ping(address: str, count: int, interval: float, timeout: float, as_json: boo
         click.echo(err=True)  # ends the line in which a terminal shows ^C
         session.summary()
         return ExitCode.INTERRUPTED
-    except (RpcError, TimeoutError) as error:
+    except RpcError as error:
         session.summary()
-        text = str(error) or f"{address} did not answer within {timeout:g} s"
-        click.echo(f"rpcproto: {one_line(text)}", err=True)
+        click.echo(f"rpcproto: {one_line(str(error))}", err=True)
         return ExitCode.USAGE if isinstance(error, rpcproto.ConfigurationError) else ExitCode.FAILED
     session.summary()
     return ExitCode.OK
@@ -100,8 +99,7 @@ class Session:
         """Connect and send ``count`` pings, 0 for no end, ``interval`` seconds apart.
 
         Raises:
-            TimeoutError: an answer took more than ``timeout`` seconds.
-            RpcError: the connection could not be made in ``timeout`` seconds, or was lost.
+            RpcError: the connection could not be made or an answer did not come in ``timeout`` seconds, or it was lost.
         """
         started = time.perf_counter()
         async with rpcproto.connect(self.address, timeouts=rpcproto.Timeouts(connect=timeout)) as client:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 
 import click
@@ -53,6 +54,7 @@ def serve(addresses: tuple[str, ...], grace: float, insecure: bool, tracebacks: 
     Prints the addresses it listens on, one a line, as soon as it does; that is what to give to ping and call.
     The default is tcp://127.0.0.1:0: a free port, reached from this machine only.
     """
+    logging.basicConfig(format="rpcproto: %(message)s")
     run(_serve(addresses or ("tcp://127.0.0.1:0",), grace, insecure, tracebacks, as_json))
 
 

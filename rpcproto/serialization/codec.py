@@ -107,7 +107,7 @@ class RawCodec(Codec):
         return b""
 
     def decode_args(self, body: bytes | memoryview, buffers: list[memoryview] | None) -> Sequence[Any]:
-        return [self.decode_value(body, buffers)]
+        return (self.decode_value(body, buffers),)
 
     def decode_value(self, body: bytes | memoryview, buffers: list[memoryview] | None) -> Any:
         if not buffers:

@@ -184,7 +184,7 @@ class FaultProxy:
             far = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             with contextlib.ExitStack() as undo:
                 undo.enter_context(far)
-                far.connect(target.path)
+                far.connect(f"\0{target.path[1:]}" if target.path.startswith("@") else target.path)
                 undo.pop_all()
         else:
             far = socket.create_connection((target.host, target.port))

@@ -75,6 +75,8 @@ def copy_bytes(data: bytearray, at: int, source: bytes, size: int) -> None:
 
 def copy_view(data: bytearray, at: int, source: object, size: int) -> None:
     """Copy all ``size`` bytes of a contiguous buffer to ``at``."""
+    if len(source) != size:  # type: ignore[arg-type]
+        raise ValueError("the buffer changed its size while it was copied")
     data[at : at + size] = source  # type: ignore[call-overload]
 
 

@@ -99,7 +99,7 @@ class Assembly:
         """Take memory for the message, one writable view for each of :meth:`segment_sizes`, and store what came so far.
 
         Raises:
-            ValueError: number or sizes of the views are not as asked, or one cannot be written. A fault of the hook.
+            ValueError: number or sizes of the views are not as asked, or one is not contiguous or cannot be written. A fault of the hook.
         """
         sizes = self.segment_sizes()
         if len(views) != len(sizes):
@@ -107,8 +107,8 @@ class Assembly:
         flat = []
         for view, size in zip(views, sizes, strict=True):
             memory = memoryview(view)
-            if memory.readonly or memory.nbytes != size:
-                raise ValueError(f"allocate() must return a writable buffer of {size} bytes, not {view!r}")
+            if memory.readonly or memory.nbytes != size or not memory.c_contiguous:
+                raise ValueError(f"allocate() must return a writable, contiguous buffer of {size} bytes, not {view!r}")
             flat.append(memory.cast("B") if memory.ndim != 1 or memory.format != "B" else memory)
         self.views = flat
         self.index = -1

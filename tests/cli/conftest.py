@@ -55,6 +55,7 @@ class FakeClient:
         return self._answer()
 
     async def ping(self, timeout: float) -> object:
+        self.ping_timeout = timeout
         return self._answer()
 
     def _answer(self) -> object:

@@ -57,10 +57,11 @@ def test_a_connection_lost_on_the_way_keeps_the_figures(command, fake):
 
 
 def test_no_answer_in_time(command, fake):
-    fake(TimeoutError())
+    client = fake(rpcproto.DeadlineExceeded("no answer within 2 s"))
     result = command("ping", ADDRESS, "-t", "2")
     assert result.exit_code == 1
-    assert result.stderr == f"rpcproto: {ADDRESS} did not answer within 2 s\n"
+    assert result.stderr == "rpcproto: no answer within 2 s\n"
+    assert client.ping_timeout == 2
 
 
 def test_unreachable_in_json(command, fake):

@@ -139,9 +139,6 @@ def test_a_buffer_is_used_for_sizes_down_to_half_of_it() -> None:
 
 
 def test_small_buffers_and_very_large_ones_are_not_kept() -> None:
-    class Probe(bytearray):
-        pass
-
     pool = BufferPool()
     for size in (tuning.POOLED_MIN - 1, tuning.POOL_BYTES // 4 + 1):
         for _ in range(3):

@@ -63,9 +63,7 @@ def test_no_two_numbers_are_the_same() -> None:
     for group in (FrameType, ErrorCode, Role, Mechanism):
         assert len(group.__members__) == len(list(group))
     for flags in (Flag, HeadPart):
-        bits = [int(flag) for flag in flags]
-        assert all(bit & (bit - 1) == 0 for bit in bits)
-        assert sum(bits) == len(bits) and len(bits) == 0 or sum(bits) == (1 << len(bits)) - 1
+        assert [int(flag) for flag in flags] == [1 << bit for bit in range(len(flags))]
 
 
 def test_the_text_has_every_frame_type() -> None:
