@@ -65,6 +65,8 @@ cdef class Session(CallHandler):
                         long long deadline_ms, object result)
     cdef object _continue(self, Entry entry, Codec codec, int kind, uint64_t call_id, Py_ssize_t size,
                           long long deadline_ms, object result)
+    @cython.locals(connection=Connection)
+    cpdef object finish(self, RunningCall running, object name, Codec codec, object result)
     @cython.locals(connection=Connection, buffers=list, size=Py_ssize_t)
     cpdef object send_result(self, object name, Codec codec, uint64_t call_id, object result)
     cpdef object ping_quietly(self)

@@ -371,6 +371,13 @@ class Session(CallHandler):
         elif hasattr(result, "close"):
             result.close()
 
+    def finish(self, running: RunningCall, name: str, codec: Codec, result: Any) -> None:
+        """A handler that did not answer at once has returned ``result``."""
+        connection = self.connection
+        assert connection is not None
+        if connection.finished(running):
+            self.send_result(name, codec, running.call_id, result)
+
     def send_result(self, name: str, codec: Codec, call_id: int, result: Any) -> None:
         """Encode a result and send it; if it cannot be encoded, the caller is told."""
         connection = self.connection

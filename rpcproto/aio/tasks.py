@@ -115,8 +115,7 @@ async def _call(
     except BaseException as error:
         _failed(session, running, entry, args, error)
     else:
-        if session.connection.finished(running):  # type: ignore[union-attr]
-            session.send_result(entry.name, codec, running.call_id, result)
+        session.finish(running, entry.name, codec, result)
     session.link.on_call_done()
 
 

@@ -14,7 +14,7 @@ from rpcproto import bench as engine
 from ._exit import ExitCode
 from ._figures import print_criteria, print_report, print_results
 from ._json import dumps
-from ._params import Size
+from ._params import size
 from ._progress import ProgressBar
 
 __all__ = ["bench"]
@@ -56,7 +56,7 @@ Exit codes: 0 measured, 1 a run failed, or with --suite a goal was missed,
 @click.option(
     "-b",
     "--bytes",
-    type=Size(),
+    type=size,
     metavar="SIZE",
     help=f"Payload of a request: 1000, 1e6, 10k, 64KiB.{_default('bytes')}",
 )
@@ -147,7 +147,12 @@ def _one(workload: engine.Workload, subjects: tuple[str, ...], benchmarks: Path 
     with ProgressBar(len(subjects)) as bar:
         for done, subject in enumerate(subjects):
             tell = partial(_tell, bar, done, subject)
-            results.append(engine.run(workload, subject=subject, benchmarks=benchmarks, notify=tell))
+            try:
+                results.append(engine.run(workload, subject=subject, benchmarks=benchmarks, notify=tell))
+            except engine.BenchmarkFailed as error:
+                if subject == subjects[0]:
+                    raise
+                raise engine.BenchmarkFailed(f"{subject}: {error}", details=error.details) from error
     if as_json:
         ours, *others = (result.to_json() for result in results)
         click.echo(dumps(ours | {"against": others}))

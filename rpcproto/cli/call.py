@@ -101,6 +101,8 @@ def _parse(number: int, text: str) -> object:
     try:
         return parse_argument(text)
     except ValueError as error:
+        if text.startswith("-"):
+            raise click.UsageError(f"no such option: {text}") from None
         hint = "" if set(text) & set("\"'[]{}:,\\") else f"; for text, put it in quotes: '\"{text}\"'"
         raise click.UsageError(f"argument {number} is not JSON: {text}: {error}{hint}") from None
 

@@ -12,6 +12,7 @@ cdef class Answering(Calling):
     @cython.locals(outbox=Outbox, cost=Py_ssize_t)
     cpdef object reply(self, uint64_t call_id, int codec, object body, object buffers, Py_ssize_t size)
     cpdef object fail(self, uint64_t call_id, int code, object type_name, object text, object traceback)
+    @cython.locals(deadline=double, call=RunningCall)
     cpdef RunningCall begin(self, int kind, uint64_t call_id, int codec, object method, Py_ssize_t size,
                             long long deadline_ms)
     cpdef bint finished(self, RunningCall call) except -1
@@ -23,3 +24,5 @@ cdef class Answering(Calling):
     cdef object _method(self, uint64_t call_id, int method)
     cdef object _turn_away(self, object entry, int kind, uint64_t call_id, long long deadline_ms, Py_ssize_t size)
     cdef object _wrong_id(self, uint64_t call_id)
+    @cython.locals(count=Py_ssize_t)
+    cdef bint _room(self, int kind, uint64_t call_id, Py_ssize_t size) except -1

@@ -60,19 +60,7 @@ class Answering(Calling):
     ) -> RunningCall | None:
         """Register a call of the peer whose handler does not answer at once. None if it is over the limits, and was
         refused."""
-        limits = self.limits
-        count = len(self.running)
-        if count >= limits.max_running:
-            self.refuse(kind, call_id, ErrorCode.OVERLOADED, f"{count} calls of this peer run here, its max_running")
-            return None
-        if count and self.running_size + size > limits.max_running_bytes:
-            self.refuse(
-                kind,
-                call_id,
-                ErrorCode.OVERLOADED,
-                f"running calls of this peer hold {self.running_size} bytes, "
-                f"and max_running_bytes is {limits.max_running_bytes}",
-            )
+        if not self._room(kind, call_id, size):
             return None
         deadline = 0.0
         if deadline_ms >= 0:
@@ -80,10 +68,26 @@ class Answering(Calling):
             if deadline < self.next_deadline:
                 self.next_deadline = deadline
                 self.handler.on_deadline(deadline)
-        call = RunningCall(kind, call_id, codec, method, size, deadline)
+        call = RunningCall.__new__(RunningCall)
+        call.open(kind, call_id, codec, method, size, deadline)
         self.running[call_id] = call
         self.running_size += size
         return call
+
+    def _room(self, kind: int, call_id: int, size: int) -> bool:
+        """Whether another handler may run; if not, its call is refused."""
+        count = len(self.running)
+        if count < self.max_running and (count == 0 or self.running_size + size <= self.max_running_bytes):
+            return True
+        if count >= self.max_running:
+            text = f"{count} calls of this peer run here, the server's max_running"
+        else:
+            text = (
+                f"running calls of this peer hold {self.running_size} bytes, "
+                f"and the server's max_running_bytes is {self.max_running_bytes}"
+            )
+        self.refuse(kind, call_id, ErrorCode.OVERLOADED, text)
+        return False
 
     def finished(self, call: RunningCall) -> bool:
         """The handler of a running call has ended. Returns whether its answer is still wanted."""

@@ -13,7 +13,7 @@ cdef class Calling(ConnectionState):
                    message=OutMessage)
     cpdef object request(self, PendingCall call, str method, int codec, object body, object buffers, Py_ssize_t size,
                          double timeout)
-    @cython.locals(outbox=Outbox, method_id=int, call_id=uint64_t, message=OutMessage)
+    @cython.locals(outbox=Outbox, method_id=int, call_id=uint64_t, cost=Py_ssize_t, message=OutMessage)
     cpdef object notify(self, object handle, str method, int codec, object body, object buffers, Py_ssize_t size)
     cpdef object cancel_call(self, uint64_t call_id)
     cpdef object ping(self, object waiter)

@@ -104,6 +104,19 @@ class Calling(ConnectionState):
         call_id = self.next_id
         self.next_id = call_id + 2
         self.calls_opened += 1
+        cost = size if size > 64 else 64
+        if (
+            buffers is None
+            and method_id
+            and size <= spec.INLINE_MAX
+            and cost <= outbox.credit_calls
+            and not outbox.blocked_size
+        ):
+            outbox.credit_calls -= cost
+            outbox.small.opening(spec.NOTIFY, spec.END, codec, call_id, method_id, -1, body, size)
+            outbox.note(handle)
+            outbox.signal()
+            return
         message = OutMessage(spec.NOTIFY, spec.END, codec, call_id, body, buffers, size)
         message.method = method
         message.handle = handle

@@ -18,6 +18,8 @@ cdef class RunningCall:
     cdef public object work
     cdef public bint over
 
+    cdef object open(self, int kind, uint64_t call_id, int codec, object method, Py_ssize_t size, double deadline)
+
 cdef class OutMessage:
     cdef readonly int kind
     cdef readonly int flags

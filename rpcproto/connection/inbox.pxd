@@ -13,8 +13,7 @@ cdef class Inbox:
     cdef long long call_window
     cdef readonly ReceiveWindow calls
     cdef readonly ReceiveWindow replies
-    cdef readonly set kept
-    cdef readonly dict claims
+    cdef readonly dict kept
 
     cpdef Py_ssize_t cost(self, long long size) noexcept
     cpdef object give_back(self, bint replies, long long cost)
@@ -25,4 +24,3 @@ cdef class Inbox:
     cpdef bint complete(self, uint64_t call_id) except -1
     cpdef object forget(self, Assembly message)
     cpdef object clear(self)
-    cdef object _release(self, uint64_t call_id)

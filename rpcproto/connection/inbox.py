@@ -32,11 +32,10 @@ class Inbox:
 
     Attributes:
         calls, replies: the two windows.
-        kept: call ids of large messages under way.
-        claims: what they have reserved, or wait for.
+        kept: large messages under way, by call id: what each has reserved or waits for, None if it needs no claim.
     """
 
-    __slots__ = ("budget", "call_window", "calls", "claims", "handler", "kept", "outbox", "replies")
+    __slots__ = ("budget", "call_window", "calls", "handler", "kept", "outbox", "replies")
 
     def __init__(self, outbox: Outbox, handler: CallHandler, limits: Limits, budget: ReassemblyBudget) -> None:
         self.outbox = outbox
@@ -45,8 +44,7 @@ class Inbox:
         self.call_window = limits.call_window
         self.calls = ReceiveWindow("calls", limits.connection_window, limits.max_connection_window)
         self.replies = ReceiveWindow("replies", limits.connection_window, limits.max_connection_window)
-        self.kept: set[int] = set()
-        self.claims: dict[int, Reservation] = {}
+        self.kept: dict[int, Reservation | None] = {}
 
     def cost(self, size: int) -> int:
         """What a message of ``size`` bytes takes of a window."""
@@ -71,13 +69,12 @@ class Inbox:
 
     def keep(self, message: Assembly) -> None:
         """Let a large message come, whose credit was taken: at once, or when its memory is reserved."""
-        self.kept.add(message.call_id)
+        self.kept[message.call_id] = None
         message.progress = self.handler.now()
         if message.total <= self.call_window:
             message.admit()
         else:
-            claim = self.budget.reserve(message.total, self.on_reserved, message)
-            self.claims[message.call_id] = claim
+            self.kept[message.call_id] = self.budget.reserve(message.total, self.on_reserved, message)
 
     def on_reserved(self, message: Assembly) -> None:
         """The budget has reserved the memory of a message: admit it."""
@@ -96,8 +93,9 @@ class Inbox:
         """A message is whole. Returns whether it was a kept one, whose credit was taken when it began."""
         if call_id not in self.kept:
             return False
-        self.kept.discard(call_id)
-        self._release(call_id)
+        claim = self.kept.pop(call_id)
+        if claim is not None:
+            self.budget.release(claim)
         return True
 
     def forget(self, message: Assembly) -> None:
@@ -107,11 +105,5 @@ class Inbox:
 
     def clear(self) -> None:
         """The connection has ended."""
-        self.kept.clear()
-        for call_id in list(self.claims):
-            self._release(call_id)
-
-    def _release(self, call_id: int) -> None:
-        claim = self.claims.pop(call_id, None)
-        if claim is not None:
-            self.budget.release(claim)
+        for call_id in list(self.kept):
+            self.complete(call_id)

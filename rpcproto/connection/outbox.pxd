@@ -45,6 +45,7 @@ cdef class Outbox:
     cpdef bint admit(self, uint64_t call_id, uint64_t size)
     @cython.locals(message=OutMessage, queued=OutMessage)
     cpdef bint drop(self, uint64_t call_id)
+    cdef object _add_bulk(self, OutMessage message)
     cpdef list clear(self)
     @cython.locals(size=Py_ssize_t, parts=list, taken=list, control=Encoder, small=Encoder)
     cpdef list take(self, Py_ssize_t limit)

@@ -78,15 +78,15 @@ class Outbox:
         self.handler = handler
         self.control = Encoder(scratches)
         self.small = Encoder(scratches)
-        self.bulk: deque[OutMessage] = deque()
+        self.bulk: deque[OutMessage] | None = None  # an empty deque has 600 bytes, and most connections need none
         self.probing: dict[int, OutMessage] = {}
         self.method_ids: dict[str, int] = {}
         self.max_frame = spec.INLINE_MAX
         self.call_window = spec.INLINE_MAX
         self.credit_calls = 0
         self.credit_replies = 0
-        self.blocked_calls: deque[OutMessage] = deque()
-        self.blocked_replies: deque[OutMessage] = deque()
+        self.blocked_calls: deque[OutMessage] | None = None
+        self.blocked_replies: deque[OutMessage] | None = None
         self.blocked: dict[int, OutMessage] = {}
         self.blocked_size = 0
         self.pings: dict[bytes, object] = {}
@@ -132,6 +132,12 @@ class Outbox:
         queue = self.blocked_replies if reply else self.blocked_calls
         cost = message.cost(self.call_window)
         if queue or cost > (self.credit_replies if reply else self.credit_calls):
+            if queue is None:
+                queue = deque()
+                if reply:
+                    self.blocked_replies = queue
+                else:
+                    self.blocked_calls = queue
             queue.append(message)
             self.blocked[message.call_id] = message
             self.blocked_size += message.size
@@ -174,7 +180,7 @@ class Outbox:
             self.credit_calls -= cost
         message.admitted = message.size <= self.call_window
         if message.size > spec.INLINE_MAX:
-            self.bulk.append(message)
+            self._add_bulk(message)
             self.waiting += message.size
             return
         self._frame(message, message.size, 0)
@@ -194,8 +200,13 @@ class Outbox:
             return False
         del self.probing[call_id]
         message.admitted = True
-        self.bulk.append(message)
+        self._add_bulk(message)
         return True
+
+    def _add_bulk(self, message: OutMessage) -> None:
+        if self.bulk is None:
+            self.bulk = deque()
+        self.bulk.append(message)
 
     def drop(self, call_id: int) -> bool:
         """Send nothing more of the message of this call. Returns whether there was one of which nothing was sent."""
@@ -206,10 +217,11 @@ class Outbox:
             return True
         message = self.probing.pop(call_id, None)
         if message is None:
-            for queued in self.bulk:
+            bulk = self.bulk or deque()
+            for queued in bulk:
                 if queued.call_id == call_id:
                     message = queued
-                    self.bulk.remove(queued)
+                    bulk.remove(queued)
                     break
             else:
                 return False
@@ -219,16 +231,16 @@ class Outbox:
     def clear(self) -> list[object]:
         """Forget everything, so that a last frame can be sent. Returns the handles that still waited."""
         handles = self.small_handles or []
-        for message in [*self.bulk, *self.probing.values(), *self.blocked.values()]:
+        for message in [*(self.bulk or ()), *self.probing.values(), *self.blocked.values()]:
             if message.handle is not None:
                 handles.append(message.handle)
         self.control.take()
         self.small.take()
-        self.bulk.clear()
+        self.bulk = None
         self.probing.clear()
         self.pings = {}
-        self.blocked_calls.clear()
-        self.blocked_replies.clear()
+        self.blocked_calls = None
+        self.blocked_replies = None
         self.blocked.clear()
         self.blocked_size = 0
         self.waiting = 0
@@ -256,10 +268,11 @@ class Outbox:
 
     def _take_bulk(self, parts: list[Buffer] | None, limit: int, size: int) -> list[Buffer] | None:
         small = self.small
+        bulk = self.bulk
         busy = size > 0
-        while self.bulk and size < limit:
-            message = self.bulk.popleft()
-            if busy or self.bulk:
+        while bulk and size < limit:
+            message = bulk.popleft()
+            if busy or bulk:
                 most = min(spec.INLINE_MAX, self.max_frame)
             else:
                 most = self.max_frame
@@ -276,7 +289,7 @@ class Outbox:
                         self.handles = []
                     self.handles.append(message.handle)
             elif message.admitted:
-                self.bulk.append(message)
+                bulk.append(message)
             else:
                 self.probing[message.call_id] = message
         self.taken = size

@@ -17,6 +17,8 @@ cdef class ConnectionState(FrameSink):
     cdef readonly object timeouts
     cdef public uint64_t max_message
     cdef Py_ssize_t max_queued
+    cdef Py_ssize_t max_running
+    cdef Py_ssize_t max_running_bytes
     cdef public object peer
     cdef public Decoder decoder
     cdef readonly object greeting

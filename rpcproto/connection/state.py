@@ -55,6 +55,8 @@ class ConnectionState(FrameSink):
         "limits",
         "max_message",
         "max_queued",
+        "max_running",
+        "max_running_bytes",
         "methods",
         "next_deadline",
         "next_id",
@@ -88,6 +90,8 @@ class ConnectionState(FrameSink):
         self.timeouts = timeouts
         self.max_message = max_message
         self.max_queued = limits.max_queued
+        self.max_running = limits.max_running
+        self.max_running_bytes = limits.max_running_bytes
         self.peer = peer
         self.decoder: Decoder | None = None
         self.greeting: Greeting | None = None

@@ -35,6 +35,7 @@ cdef enum:
     HAS_RISKY_KEYS = 4
     HAS_MANY_CONTAINERS = 8
     LARGE_MAP = 64
+    MOST_TINY_KEYS = 169
     MANY_CONTAINERS = 5000
 
 cdef enum:

@@ -23,7 +23,8 @@ __all__ = ["decode_array", "decode_scalar", "encode_array", "encode_scalar", "is
 
 MAX_DIMENSIONS = 32  # of numpy 1; each takes 16 bytes of memory where one is sent
 
-_TYPE = re.compile(r"[<>|]([biufcmMSUV])\d{1,9}(\[\d{0,9}[a-zA-Z]{1,2}\])?")
+# Times without a unit are deprecated.
+_TYPE = re.compile(r"[<>|]([biufcSUV]\d{1,9}|[mM]8\[\d{0,9}[a-zA-Z]{1,2}\])")
 _SCALAR_KINDS = "biufcmM"  # text and bytes of fixed size lose what trails
 
 

@@ -55,8 +55,8 @@ from rpcproto.serialization.codec import Codec
 
 __all__ = ["MsgpackCodec"]
 
-MOST_PER_BYTE = 128
-"""No byte of a body that an encoder makes counts for more than 107 (a dict of two small negative ints has three)."""
+MOST_PER_BYTE = 176
+"""No byte of a body made here counts for more than 162: a description of 4 bytes that names a buffer counts for 648."""
 
 # What packer, unpacker and the hooks raise for a value or a body that is not as it should be.
 FAULTS = (ValueError, TypeError, OverflowError, RuntimeError, BufferError, struct.error)
@@ -84,24 +84,26 @@ class MsgpackCodec(Codec):
         self.packs: list[Any] = []  # bound methods of packers that nobody uses at the moment
 
     def encode_args(self, args: tuple[Any, ...], buffers: list[bytes | memoryview]) -> bytes | memoryview:
-        if _are_plain(args, layout.MAX_DEPTH - 1):
-            try:
+        body: bytes | None = None
+        try:
+            if _are_plain(args, layout.MAX_DEPTH - 1):
                 body = self._pack(args)
-            except FAULTS:
-                pass  # an int beyond 64 bits, a str that is not Unicode: the slow way deals with it
-            else:
-                return body if len(body) <= self.unchecked_size else self._within_budget(body, "args")
-        return self._encode(args, buffers, "args")
+        except FAULTS:
+            pass  # an int beyond 64 bits, a str that is not Unicode: the slow way deals with it
+        if body is None:
+            return self._encode(args, buffers, "args")
+        return body if len(body) <= self.unchecked_size else self._within_budget(body, "args")
 
     def encode_value(self, value: Any, buffers: list[bytes | memoryview]) -> bytes | memoryview:
-        if _is_plain(value, layout.MAX_DEPTH):
-            try:
+        body: bytes | None = None
+        try:
+            if _is_plain(value, layout.MAX_DEPTH):
                 body = self._pack(value)
-            except FAULTS:
-                pass
-            else:
-                return body if len(body) <= self.unchecked_size else self._within_budget(body, "value")
-        return self._encode(value, buffers, "value")
+        except FAULTS:
+            pass
+        if body is None:
+            return self._encode(value, buffers, "value")
+        return body if len(body) <= self.unchecked_size else self._within_budget(body, "value")
 
     def decode_args(self, body: bytes | memoryview, buffers: list[memoryview] | None) -> Sequence[Any]:
         args = self.decode_value(body, buffers)

@@ -12,7 +12,6 @@ import pytest
 import rpcproto
 from rpcproto.testing import pair
 from tests.aio._ends import Kit, poll, turns
-from tests.conftest import LOOP
 
 pytestmark = pytest.mark.smoke
 
@@ -468,36 +467,3 @@ def test_row_75_an_inline_handler_runs_another_loop(run, address):
             assert await asyncio.gather(*(client.request("nested", value) for value in values)) == values
 
     run(main())
-
-
-@pytest.mark.xfail(LOOP == "uvloop", reason="session: SystemExit out of a read is taken for a fault", strict=False)
-@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
-def test_a_caller_that_ends_the_program_ends_it(run, address, kind):
-    """A task woken by a reply runs within the read that brought it, and there the loop may swallow such exceptions."""
-
-    async def start():
-        server = await rpcproto.serve(Kit(), address)
-        return server, await rpcproto.connect(server.address)
-
-    async def main():
-        async def leave():
-            await client.request("Kit.echo", 1)
-            raise kind("enough")
-
-        await asyncio.wait([asyncio.ensure_future(leave())])
-
-    async def stop():
-        alive = client.request("Kit.echo", 2)
-        await turns()
-        try:
-            assert await alive == 2
-        finally:
-            await client.close()
-            await server.close()
-
-    server, client = run(start())
-    try:
-        with pytest.raises(kind, match="enough"):
-            run(main())
-    finally:
-        run(stop())

@@ -133,7 +133,7 @@ def test_a_missing_subject_is_told_and_the_rest_goes_on(command):
 def test_a_missing_subject_asked_for_alone_is_an_error(command):
     result = command("bench", "-c", "1", "--against", "gone")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "rpcproto: not installed (pip install gone)\n"
+    assert result.stderr == "rpcproto: gone: not installed (pip install gone)\n"
 
 
 def test_the_suite_judges(command):

@@ -41,7 +41,7 @@ def test_the_codec_is_passed_on(command, fake):
         ),
         (["[1,"], "argument 1 is not JSON: [1,: Expecting value"),
         (['{"$bytes": "?"}'], 'argument 1 is not JSON: {"$bytes": "?"}: $bytes must hold base64 text'),
-        (["--tiemout"], "argument 1 is not JSON: --tiemout"),
+        (["--tiemout"], "no such option: --tiemout (see: rpcproto call --help)"),
     ],
 )
 def test_an_argument_that_is_not_json_is_named(command, fake, arguments, told):

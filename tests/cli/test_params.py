@@ -3,11 +3,11 @@ from __future__ import annotations
 import click
 import pytest
 
-from rpcproto.cli._params import Size
+from rpcproto.cli._params import size
 
 
 @pytest.mark.parametrize(
-    ("text", "size"),
+    ("text", "expected"),
     [
         ("0", 0),
         ("1000", 1000),
@@ -22,11 +22,11 @@ from rpcproto.cli._params import Size
         ("1 MB", 1_000_000),
     ],
 )
-def test_sizes(text, size):
-    assert Size().convert(text, None, None) == size
+def test_sizes(text, expected):
+    assert size(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "10x", "1e-3", "0.5", "1.0001k", "i", "5i", "nan", "inf"])
 def test_what_is_no_size(text):
     with pytest.raises(click.BadParameter):
-        Size().convert(text, None, None)
+        size(text)

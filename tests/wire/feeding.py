@@ -24,6 +24,10 @@ START = frames.greeting(Role.INITIATOR)
 """The greeting of the peer that the decoders of the tests listen to."""
 
 
+MOST_ADMITTED = 64 << 20
+"""Larger messages are thrown away, as any side refuses some."""
+
+
 class RecordingSink(FrameSink):
     """Keeps all that it is told, in plain values.
 
@@ -89,7 +93,7 @@ class RecordingSink(FrameSink):
         self.open.append(assembly)
         if self.admit is None:
             assembly.expected = 16 * 1024
-        elif self.admit:
+        elif self.admit and assembly.total <= MOST_ADMITTED:
             assembly.admit()
         else:
             assembly.discard()

@@ -184,3 +184,47 @@ def goaway(code: int = ErrorCode.NO_ERROR, last_id: int = LAST_ID, text: str = "
 
 def auth(step: int, payload: bytes) -> bytes:
     return frame(FrameType.AUTH, 0, payload, aux=step)
+
+
+@dataclass(frozen=True)
+class Head:
+    """A head as it stands in the bytes, and how long it is."""
+
+    method: int
+    name: bytes | None
+    deadline: int | None
+    metadata: bytes | None
+    size: int | None
+    buffers: list[int] | None
+    length: int
+
+    @property
+    def total(self) -> int | None:
+        """Bytes of body and buffers that it announces, None if it does not say."""
+        return None if self.size is None else self.size + sum(self.buffers or ())
+
+
+def read_head(payload: bytes) -> Head:
+    """The head that a payload begins with, which must be valid."""
+    method = int.from_bytes(payload[:2], "little")
+    parts = HeadPart(payload[2])
+    at = 4
+
+    def number(size: int) -> int:
+        nonlocal at
+        at += size
+        assert at <= len(payload)
+        return int.from_bytes(payload[at - size : at], "little")
+
+    def text(size: int) -> bytes:
+        nonlocal at
+        at += size
+        assert at <= len(payload)
+        return payload[at - size : at]
+
+    name = text(number(1)) if HeadPart.NAME in parts else None
+    deadline = number(4) if HeadPart.DEADLINE in parts else None
+    metadata = text(number(2)) if HeadPart.METADATA in parts else None
+    size = number(8) if HeadPart.SIZE in parts else None
+    buffers = [number(8) for _ in range(number(4))] if HeadPart.BUFFERS in parts else None
+    return Head(method, name, deadline, metadata, size, buffers, at)
