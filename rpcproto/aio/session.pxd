@@ -51,7 +51,6 @@ cdef class Session(CallHandler):
     cdef public object link
 
     cpdef object attach(self, int role, object budget)
-    cdef list _borrow_list(self)
     @cython.locals(connection=Connection, buffers=list, size=Py_ssize_t, reply=Reply)
     cdef Reply _request(self, str method, tuple args, double seconds, Codec codec)
     @cython.locals(reply=Reply, chosen=Codec)

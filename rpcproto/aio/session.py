@@ -69,6 +69,9 @@ class Session(CallHandler):
         limits, timeouts: of this side.
         tracebacks: tell the peer the traceback of a handler that raised.
         allocate: hook for the memory of large messages, or None.
+
+    Attributes:
+        spare: an empty list for the buffers of the next message. Most have none, so the same list serves again.
     """
 
     __slots__ = (
@@ -168,7 +171,11 @@ class Session(CallHandler):
     def _request(self, method: str, args: tuple[Any, ...], seconds: float, codec: Codec) -> Reply:
         connection = self.connection
         assert connection is not None
-        buffers = self._borrow_list()
+        buffers = self.spare
+        if buffers is None:
+            buffers = []
+        else:
+            self.spare = None
         body = codec.encode_args(args, buffers)
         size = len(body)
         reply = new_reply(self.wakes, connection, 0)
@@ -180,14 +187,6 @@ class Session(CallHandler):
             self.spare = buffers
             connection.request(reply, method, codec.id, body, None, size, seconds)
         return reply
-
-    def _borrow_list(self) -> list[Any]:
-        """An empty list for the buffers of a message. Most have none, so the same list serves again."""
-        spare = self.spare
-        if spare is None:
-            return []
-        self.spare = None
-        return spare
 
     def notify(self, method: str, *args: Any, codec: Any = None) -> Reply:
         """Call a method of the peer that does not answer.
@@ -382,7 +381,11 @@ class Session(CallHandler):
         """Encode a result and send it; if it cannot be encoded, the caller is told."""
         connection = self.connection
         assert connection is not None
-        buffers = self._borrow_list()
+        buffers = self.spare
+        if buffers is None:
+            buffers = []
+        else:
+            self.spare = None
         try:
             body = codec.encode_value(result, buffers)
         except Exception as error:

@@ -34,7 +34,8 @@ class Answering(Calling):
         if buffers is None and size <= spec.INLINE_MAX and cost <= outbox.credit_replies and not outbox.blocked_size:
             outbox.credit_replies -= cost
             outbox.small.reply(codec, call_id, body, size)
-            outbox.signal()
+            if not outbox.reading:
+                outbox.signal()
             return
         if size > self.peer_max_message or not self._head_fits(buffers):
             self.fail(
@@ -117,7 +118,7 @@ class Answering(Calling):
     ) -> int:
         self.outbox.reading = True
         inbox = self.inbox
-        cost = inbox.cost(size)
+        cost = (size if size > 64 else 64) if size <= spec.INLINE_MAX else inbox.cost(size)
         if call_id > self.last_id and (call_id & 1) != self.parity:
             self.last_id = call_id
             inbox.calls.take(cost)
@@ -140,7 +141,9 @@ class Answering(Calling):
         else:
             self.handler.on_call(entry, kind, call_id, codec, deadline_ms, metadata, body, buffers, size)
         if self.state != states.CLOSED:
-            inbox.give_back(False, cost)
+            amount = inbox.calls.give_back(cost)
+            if amount:
+                inbox.grant(inbox.calls, amount)
         return 0
 
     def _bind(self, call_id: int, method: int, name: str) -> object:

@@ -81,7 +81,8 @@ class Calling(ConnectionState):
             outbox.credit_calls -= cost
             outbox.small.opening(spec.REQUEST, spec.END, codec, call_id, method_id, timeout_ms, body, size)
             call.sent = True
-            outbox.signal()
+            if not outbox.reading:
+                outbox.signal()
             return
         message = OutMessage(spec.REQUEST, spec.END, codec, call_id, body, buffers, size)
         message.call = call
@@ -154,7 +155,7 @@ class Calling(ConnectionState):
     ) -> int:
         self.outbox.reading = True
         inbox = self.inbox
-        cost = inbox.cost(size)
+        cost = (size if size > 64 else 64) if size <= spec.INLINE_MAX else inbox.cost(size)
         if not inbox.kept or not inbox.complete(call_id):
             inbox.replies.take(cost)
         call = self.calls.pop(call_id, None)
@@ -163,7 +164,9 @@ class Calling(ConnectionState):
         else:
             self._stray_reply(call_id, Kind.REPLY)
         if self.state != states.CLOSED:
-            inbox.give_back(True, cost)
+            amount = inbox.replies.give_back(cost)
+            if amount:
+                inbox.grant(inbox.replies, amount)
         return 0
 
     def on_error(self, call_id: int, code: int, payload: bytes) -> int:

@@ -16,7 +16,7 @@ cdef class Inbox:
     cdef readonly dict kept
 
     cpdef Py_ssize_t cost(self, long long size) noexcept
-    cpdef object give_back(self, bint replies, long long cost)
+    cpdef object grant(self, ReceiveWindow window, long long amount)
     cpdef object end_probe(self, ReceiveWindow window)
     cpdef object keep(self, Assembly message)
     cpdef object on_reserved(self, Assembly message)
@@ -24,3 +24,4 @@ cdef class Inbox:
     cpdef bint complete(self, uint64_t call_id) except -1
     cpdef object forget(self, Assembly message)
     cpdef object clear(self)
+    cdef int _class_of(self, ReceiveWindow window) except -1

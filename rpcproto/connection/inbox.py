@@ -52,20 +52,17 @@ class Inbox:
             return spec.PROBE_SIZE
         return size if size > 64 else 64
 
-    def give_back(self, replies: bool, cost: int) -> None:
-        """A message was delivered or dropped: its credit may be used again."""
-        window = self.replies if replies else self.calls
-        amount = window.give_back(cost)
-        if amount:
-            self.outbox.give_credit(CreditClass.REPLIES if replies else CreditClass.CALLS, 0, amount)
-            if window.start_probe():
-                self.outbox.ping(window)
+    def grant(self, window: ReceiveWindow, amount: int) -> None:
+        """Send the credit that a window's ``give_back`` returned."""
+        self.outbox.give_credit(self._class_of(window), 0, amount)
+        if window.start_probe():
+            self.outbox.ping(window)
 
     def end_probe(self, window: ReceiveWindow) -> None:
         """The probe of a window came back: it may grow."""
         extra = window.end_probe()
         if extra:
-            self.outbox.give_credit(CreditClass.REPLIES if window is self.replies else CreditClass.CALLS, 0, extra)
+            self.outbox.give_credit(self._class_of(window), 0, extra)
 
     def keep(self, message: Assembly) -> None:
         """Let a large message come, whose credit was taken: at once, or when its memory is reserved."""
@@ -87,7 +84,10 @@ class Inbox:
         """Do not let a message come, whose credit was taken: its bytes are thrown away."""
         message.discard()
         message.expected = message.total
-        self.give_back(message.kind == spec.REPLY, self.cost(message.total))
+        window = self.replies if message.kind == spec.REPLY else self.calls
+        amount = window.give_back(self.cost(message.total))
+        if amount:
+            self.grant(window, amount)
 
     def complete(self, call_id: int) -> bool:
         """A message is whole. Returns whether it was a kept one, whose credit was taken when it began."""
@@ -107,3 +107,6 @@ class Inbox:
         """The connection has ended."""
         for call_id in list(self.kept):
             self.complete(call_id)
+
+    def _class_of(self, window: ReceiveWindow) -> int:
+        return int(CreditClass.REPLIES if window is self.replies else CreditClass.CALLS)

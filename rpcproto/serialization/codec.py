@@ -95,7 +95,10 @@ class RawCodec(Codec):
     def encode_args(self, args: tuple[Any, ...], buffers: list[bytes | memoryview]) -> bytes | memoryview:
         if len(args) != 1:
             raise SerializationError(f"raw takes one bytes-like value, not {len(args)} arguments")
-        return self.encode_value(args[0], buffers)
+        value = args[0]
+        if type(value) is bytes and len(value) <= layout.INLINE_MAX:
+            return value
+        return self.encode_value(value, buffers)
 
     def encode_value(self, value: Any, buffers: list[bytes | memoryview]) -> bytes | memoryview:
         flat: Any = value if type(value) is bytes else flatten(value)
@@ -107,6 +110,8 @@ class RawCodec(Codec):
         return b""
 
     def decode_args(self, body: bytes | memoryview, buffers: list[memoryview] | None) -> Sequence[Any]:
+        if not buffers and type(body) is bytes and len(body) <= layout.INLINE_MAX:
+            return (body,)
         return (self.decode_value(body, buffers),)
 
     def decode_value(self, body: bytes | memoryview, buffers: list[memoryview] | None) -> Any:

@@ -40,11 +40,6 @@ def u64(data: bytearray, at: int) -> int:
     return value
 
 
-def put16(data: bytearray, at: int, value: int) -> None:
-    """Store 16 bits at ``at``."""
-    _U16.pack_into(data, at, value)
-
-
 def put32(data: bytearray, at: int, value: int) -> None:
     """Store 32 bits at ``at``."""
     _U32.pack_into(data, at, value)

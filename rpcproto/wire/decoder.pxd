@@ -51,14 +51,15 @@ cdef class Decoder:
     @cython.locals(done=Py_ssize_t)
     cdef object _run(self, bytearray data, Py_ssize_t start, Py_ssize_t stop)
     cdef Py_ssize_t _greeting(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t stop) except -1
-    @cython.locals(at=Py_ssize_t, end=Py_ssize_t, used=Py_ssize_t, quota=int, kind=int, flags=int, length=uint32_t)
+    @cython.locals(at=Py_ssize_t, end=Py_ssize_t, used=Py_ssize_t, quota=int, kind=int, flags=int,
+                   length=uint32_t, start_of_header=uint64_t)
     cdef Py_ssize_t _parse(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t stop) except -1
     cdef uint64_t _call_id(self, const unsigned char *data, Py_ssize_t at, int kind) except 0
-    @cython.locals(call_id=uint64_t, codec=int, begin=Py_ssize_t, size=Py_ssize_t, body=bytes)
-    cdef object _whole(self, const unsigned char *data, Py_ssize_t at, Py_ssize_t end, int kind, int flags)
+    @cython.locals(call_id=uint64_t, begin=Py_ssize_t, size=Py_ssize_t, body=bytes)
+    cdef object _whole(self, const unsigned char *data, Py_ssize_t at, Py_ssize_t end, int kind, int flags, int codec)
     cdef object _whole_with_buffers(self, const unsigned char *data, Py_ssize_t begin, Py_ssize_t end, int kind,
                                     int flags, int codec, uint64_t call_id)
-    @cython.locals(parts=int)
+    @cython.locals(parts=int, head=uint64_t)
     cdef Py_ssize_t _head(self, const unsigned char *data, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t end,
                           uint64_t call_id) except -1
     @cython.locals(begin=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t, index=Py_ssize_t)

@@ -67,16 +67,15 @@ class Encoder:
             body: ``size`` bytes.
         """
         head = 4 if deadline_ms < 0 else 8
-        self._room(spec.HEADER_SIZE + 8)
+        if self.scratch is None or self.used + spec.HEADER_SIZE + 8 > tuning.SCRATCH_SIZE:
+            self._room(spec.HEADER_SIZE + 8)
         at = self.used
         _bytes.put_header(self.data, at, head + size, kind, flags | spec.FIRST | spec.HEAD, codec, call_id)
         at += spec.HEADER_SIZE
-        _bytes.put16(self.data, at, method)
         if deadline_ms < 0:
-            _bytes.put16(self.data, at + 2, 0)
+            _bytes.put32(self.data, at, method)
         else:
-            _bytes.put16(self.data, at + 2, spec.DEADLINE)
-            _bytes.put32(self.data, at + 4, deadline_ms)
+            _bytes.put64(self.data, at, method | spec.DEADLINE << 16 | deadline_ms << 32)
         self.used = at + head
         self.size += spec.HEADER_SIZE + head
         if size:
@@ -84,7 +83,8 @@ class Encoder:
 
     def reply(self, codec: int, call_id: int, body: Buffer, size: int) -> None:
         """A whole REPLY without metadata or buffers: the common case."""
-        self._room(spec.HEADER_SIZE)
+        if self.scratch is None or self.used + spec.HEADER_SIZE > tuning.SCRATCH_SIZE:
+            self._room(spec.HEADER_SIZE)
         _bytes.put_header(self.data, self.used, size, spec.REPLY, spec.FIRST | spec.END, codec, call_id)
         self.used += spec.HEADER_SIZE
         self.size += spec.HEADER_SIZE

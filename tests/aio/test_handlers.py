@@ -152,7 +152,7 @@ def test_row_28_a_handler_that_ignores_cancelling_counts_until_it_ends(run, addr
             running[0].cancel()
             await ignored.wait()
             assert server.peers[0].stats()["calls_running"] == 2
-            with pytest.raises(rpcproto.Overloaded, match="2 calls of this peer run here, its max_running"):
+            with pytest.raises(rpcproto.Overloaded, match=r"2 calls of this peer run.* max_running"):
                 await client.request("Kit.echo_task", 1)
             assert await client.request("Kit.echo", "inline calls need no slot") == "inline calls need no slot"
             gate.set()
@@ -170,7 +170,7 @@ def test_running_handlers_are_bounded_by_the_bytes_they_hold(run, address):
         async with pair(kit, address, server={"limits": limits}) as (server, client):
             first = client.request("Kit.wait", b"x" * 60_000)
             second = client.request("Kit.wait", b"x" * 60_000)
-            with pytest.raises(rpcproto.Overloaded, match=r"hold 600\d\d bytes, and max_running_bytes is 100000"):
+            with pytest.raises(rpcproto.Overloaded, match=r"hold 600\d\d bytes.* max_running_bytes is 100000"):
                 await second
             kit.gate.set()
             await first

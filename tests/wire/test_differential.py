@@ -21,7 +21,7 @@ from tests.wire.test_transcripts import NAMES, Role, read
 
 pytestmark = pytest.mark.skipif(PURE, reason="compares the compiled modules with the pure ones")
 
-several = settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+several = settings(max_examples=2 * settings.default.max_examples, suppress_health_check=[HealthCheck.too_slow])
 
 STREAMS = [bytes(read(name)[Role.INITIATOR].data) for name in NAMES]
 SHORT = [stream for stream in STREAMS if len(stream) < 20_000]
