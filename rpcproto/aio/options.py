@@ -9,7 +9,8 @@ from typing import Any
 from rpcproto.aio.link import Link
 from rpcproto.aio.runtime import Runtime, default_budget, runtime
 from rpcproto.aio.service import build_registry
-from rpcproto.aio.session import Entry, Session
+from rpcproto.aio.serving import Entry
+from rpcproto.aio.session import Session
 from rpcproto.config import Limits, Timeouts
 from rpcproto.connection.budget import ReassemblyBudget
 from rpcproto.errors import ConfigurationError

@@ -2,53 +2,27 @@ import cython
 from libc.stdint cimport uint64_t
 
 from rpcproto cimport _clock
-from rpcproto.aio cimport _tuning as tuning
-from rpcproto.aio.context cimport Current
 from rpcproto.aio.reply cimport Reply, WakeList, new_reply
+from rpcproto.aio.serving cimport Entry, Serving, codec_by_id
 from rpcproto.aio.writer cimport Writer
-from rpcproto.connection.calls cimport PendingCall, RunningCall
+from rpcproto.connection.calls cimport PendingCall
 from rpcproto.connection.connection cimport Connection
-from rpcproto.connection.handler cimport CallHandler
 from rpcproto.serialization.codec cimport Codec
-from rpcproto.wire cimport spec
 from rpcproto.wire.decoder cimport Decoder
-
-cdef Current current
-
-cdef Codec _codec(int number)
 
 cdef double _seconds(object timeout) except? -1.0
 
 @cython.final
-cdef class Entry:
-    cdef readonly object handler
-    cdef readonly object name
-    cdef readonly int kind
-    cdef readonly int mode
-    cdef readonly object function
-    cdef bint slow_told
-
-cdef class Session(CallHandler):
+cdef class Session(Serving):
     cdef readonly object runtime
-    cdef readonly object loop
     cdef WakeList wakes
-    cdef readonly dict entries
-    cdef readonly Codec codec
     cdef readonly object limits
     cdef readonly object timeouts
-    cdef readonly bint tracebacks
     cdef object allocator
     cdef double request_timeout
-    cdef double slow_after
-    cdef double mark
     cdef bint holding
-    cdef list spare
-    cdef public uint64_t failed_handlers
-    cdef readonly Connection connection
     cdef readonly Decoder decoder
     cdef public Writer writer
-    cdef public object peer
-    cdef public object link
 
     cpdef object attach(self, int role, object budget)
     @cython.locals(connection=Connection, buffers=list, size=Py_ssize_t, reply=Reply)
@@ -56,21 +30,5 @@ cdef class Session(CallHandler):
     @cython.locals(reply=Reply, chosen=Codec)
     cpdef int on_reply(self, object call, int codec, object metadata, object body, object buffers) except -1
     cdef object _undecodable(self, Reply reply, object error)
-    @cython.locals(served=Entry, connection=Connection, chosen=Codec, now=double)
-    cpdef int on_call(self, object entry, int kind, uint64_t call_id, int codec, long long deadline_ms,
-                      object metadata, object body, object buffers, Py_ssize_t size) except -1
-    cdef object _wrong_kind(self, Entry entry, int kind, uint64_t call_id)
-    cdef object _answer(self, Entry entry, Codec codec, int kind, uint64_t call_id, Py_ssize_t size,
-                        long long deadline_ms, object result)
-    cdef object _continue(self, Entry entry, Codec codec, int kind, uint64_t call_id, Py_ssize_t size,
-                          long long deadline_ms, object result)
-    @cython.locals(connection=Connection)
-    cpdef object finish(self, RunningCall running, object name, Codec codec, object result)
-    @cython.locals(connection=Connection, buffers=list, size=Py_ssize_t)
-    cpdef object send_result(self, object name, Codec codec, uint64_t call_id, object result)
     cpdef object ping_quietly(self)
-    cpdef object send_error(self, uint64_t call_id, object error)
-    cdef object _raised(self, Entry entry, int kind, uint64_t call_id, object args, object error)
-    cdef object _bad_message(self, int kind, uint64_t call_id, object error)
-    cdef object _tell_slow(self, Entry entry, double seconds)
     cpdef double on_time(self, double now) except? -1.0

@@ -1,65 +1,37 @@
 """One connection as the loop sees it: calls between user code, codecs and the connection's state.
 
 A session is the :class:`~rpcproto.connection.handler.CallHandler` of its connection. A request of ours goes through
-:meth:`Session.request` to the codec and the connection; a call of the peer comes back through
-:meth:`Session.on_call` to
-the handler. Plain handlers run right there, within the read that brought the call, so that the answers of a whole
-read leave in one system call.
+:meth:`Session.request` to the codec and the connection; the peer's calls are served by the base class.
 """
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from rpcproto import _clock
-from rpcproto.aio import _tuning as tuning
-from rpcproto.aio import tasks
-from rpcproto.aio.context import current
 from rpcproto.aio.reply import Reply, new_reply
+from rpcproto.aio.serving import Entry, Serving, codec_by_id
 from rpcproto.connection.connection import Connection
-from rpcproto.connection.handler import CallHandler
 from rpcproto.errors import ConfigurationError, RpcError, SerializationError
 from rpcproto.serialization import registry
-from rpcproto.wire import spec
 from rpcproto.wire.decoder import Decoder
-from rpcproto.wire.spec import ErrorCode
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
 
-    from rpcproto.aio.handler import Handler
     from rpcproto.aio.peer import Peer
     from rpcproto.aio.runtime import Runtime
     from rpcproto.aio.writer import Writer
     from rpcproto.config import Limits, Timeouts
     from rpcproto.connection.budget import ReassemblyBudget
-    from rpcproto.connection.calls import PendingCall, RunningCall
+    from rpcproto.connection.calls import PendingCall
     from rpcproto.serialization.codec import Codec
 
-log = logging.getLogger("rpcproto")
-
-_MODES = {"inline": tuning.INLINE, "task": tuning.TASK, "thread": tuning.THREAD}
 _DEFAULT: Any = object()
-_PLAIN = tasks.PLAIN
 
 
-class Entry:
-    """A handler, with what a call needs of it in C fields."""
-
-    __slots__ = ("function", "handler", "kind", "mode", "name", "slow_told")
-
-    def __init__(self, handler: Handler) -> None:
-        self.handler = handler
-        self.name = handler.name
-        self.kind = int(handler.kind)
-        self.mode = _MODES[handler.mode]
-        self.function: Callable[..., Any] = handler.function
-        self.slow_told = False
-
-
-class Session(CallHandler):
+class Session(Serving):
     """The calls of one connection.
 
     Args:
@@ -69,30 +41,16 @@ class Session(CallHandler):
         limits, timeouts: of this side.
         tracebacks: tell the peer the traceback of a handler that raised.
         allocate: hook for the memory of large messages, or None.
-
-    Attributes:
-        spare: an empty list for the buffers of the next message. Most have none, so the same list serves again.
     """
 
     __slots__ = (
         "allocator",
-        "codec",
-        "connection",
         "decoder",
-        "entries",
-        "failed_handlers",
         "holding",
         "limits",
-        "link",
-        "loop",
-        "mark",
-        "peer",
         "request_timeout",
         "runtime",
-        "slow_after",
-        "spare",
         "timeouts",
-        "tracebacks",
         "wakes",
         "writer",
     )
@@ -266,7 +224,7 @@ class Session(CallHandler):
             self.wakes.hold()
         reply: Any = call
         try:
-            chosen = self.codec if codec == self.codec.id else _codec(codec)
+            chosen = self.codec if codec == self.codec.id else codec_by_id(codec)
             reply.settle(chosen.decode_value(body, buffers))
         except Exception as error:
             self._undecodable(reply, error)
@@ -293,155 +251,6 @@ class Session(CallHandler):
     def on_pong(self, waiter: object) -> int:
         assert isinstance(waiter, Reply)
         waiter.settle(None)
-        return 0
-
-    # -- The peer's calls ----------------------------------------------------------------------------------------------
-
-    def resolve(self, name: str) -> object:
-        return self.entries.get(name)
-
-    def on_call(
-        self,
-        entry: object,
-        kind: int,
-        call_id: int,
-        codec: int,
-        deadline_ms: int,
-        metadata: bytes | None,
-        body: Any,
-        buffers: list[memoryview] | None,
-        size: int,
-    ) -> int:
-        served: Any = entry
-        connection = self.connection
-        assert connection is not None
-        if served.kind != kind:
-            self._wrong_kind(served, kind, call_id)
-            return 0
-        try:
-            chosen = self.codec if codec == self.codec.id else _codec(codec)
-            args = chosen.decode_args(body, buffers)
-        except Exception as error:
-            self._bad_message(kind, call_id, error)
-            return 0
-        if served.mode != tuning.INLINE:
-            running = connection.begin(kind, call_id, codec, served.name, size, deadline_ms)
-            if running is not None:
-                tasks.start(self, running, served, chosen, args)
-            return 0
-        if self.mark == 0.0:
-            self.mark = _clock.monotonic()
-        current.peer = self.peer
-        try:
-            result = served.function(*args)
-        except BaseException as error:
-            self._raised(served, kind, call_id, args, error)
-        else:
-            self._answer(served, chosen, kind, call_id, size, deadline_ms, result)
-        current.peer = None
-        now = _clock.monotonic()
-        if now - self.mark > self.slow_after:
-            self._tell_slow(served, now - self.mark)
-        self.mark = now
-        return 0
-
-    def _answer(
-        self, entry: Entry, codec: Codec, kind: int, call_id: int, size: int, deadline_ms: int, result: Any
-    ) -> None:
-        """Send what an inline handler returned, or await it in a task."""
-        if type(result) is not bytes and type(result) not in _PLAIN and tasks.is_awaitable(result):
-            self._continue(entry, codec, kind, call_id, size, deadline_ms, result)
-        elif kind == spec.REQUEST:
-            self.send_result(entry.name, codec, call_id, result)
-
-    def _wrong_kind(self, entry: Entry, kind: int, call_id: int) -> None:
-        connection = self.connection
-        assert connection is not None
-        connection.refuse(kind, call_id, ErrorCode.NO_SUCH_METHOD, f"{entry.name} is another kind of call")
-
-    def _continue(
-        self, entry: Entry, codec: Codec, kind: int, call_id: int, size: int, deadline_ms: int, result: Any
-    ) -> None:
-        connection = self.connection
-        assert connection is not None
-        running = connection.begin(kind, call_id, codec.id, entry.name, size, deadline_ms)
-        if running is not None:
-            tasks.start_awaitable(self, running, entry, codec, result)
-        elif hasattr(result, "close"):
-            result.close()
-
-    def finish(self, running: RunningCall, name: str, codec: Codec, result: Any) -> None:
-        """A handler that did not answer at once has returned ``result``."""
-        connection = self.connection
-        assert connection is not None
-        if connection.finished(running):
-            self.send_result(name, codec, running.call_id, result)
-
-    def send_result(self, name: str, codec: Codec, call_id: int, result: Any) -> None:
-        """Encode a result and send it; if it cannot be encoded, the caller is told."""
-        connection = self.connection
-        assert connection is not None
-        buffers = self.spare
-        if buffers is None:
-            buffers = []
-        else:
-            self.spare = None
-        try:
-            body = codec.encode_value(result, buffers)
-        except Exception as error:
-            self.failed_handlers += 1
-            connection.fail(
-                call_id, ErrorCode.UNENCODABLE_RESULT, type(error).__name__, f"the result of {name}: {error}", ""
-            )
-            return
-        size = len(body)
-        if buffers:
-            for buffer in buffers:
-                size += len(buffer)
-            connection.reply(call_id, codec.id, body, buffers, size)
-        else:
-            self.spare = buffers
-            connection.reply(call_id, codec.id, body, None, size)
-
-    def send_error(self, call_id: int, error: BaseException) -> None:
-        """Tell the caller what its handler raised."""
-        connection = self.connection
-        assert connection is not None
-        self.failed_handlers += 1
-        name, text, traceback = tasks.describe_error(error, self.tracebacks)
-        connection.fail(call_id, ErrorCode.HANDLER_RAISED, name, text, traceback)
-
-    def _raised(self, entry: Entry, kind: int, call_id: int, args: Any, error: BaseException) -> None:
-        connection = self.connection
-        assert connection is not None
-        if kind == spec.NOTIFY:
-            self.failed_handlers += 1
-            log.error("notify %s of %s raised", entry.name, connection.peer, exc_info=error)
-            return
-        if isinstance(error, TypeError):
-            blame = entry.handler.blame_arguments(error, args)
-            if blame is not None:
-                connection.refuse(kind, call_id, ErrorCode.BAD_MESSAGE, blame)
-                return
-        self.send_error(call_id, error)
-
-    def _bad_message(self, kind: int, call_id: int, error: BaseException) -> None:
-        connection = self.connection
-        assert connection is not None
-        code = ErrorCode.UNSUPPORTED_CODEC if isinstance(error, ConfigurationError) else ErrorCode.BAD_MESSAGE
-        connection.refuse(kind, call_id, code, str(error))
-
-    def _tell_slow(self, entry: Entry, seconds: float) -> None:
-        if not entry.slow_told:
-            entry.slow_told = True
-            log.warning(
-                "handler %s held the loop for %.0f ms; make it `async def`, or @request(thread=True)",
-                entry.name,
-                seconds * 1000,
-            )
-
-    def on_cancel(self, running: RunningCall, code: int) -> int:
-        tasks.cancel(running)
         return 0
 
     # -- The loop ------------------------------------------------------------------------------------------------------
@@ -500,13 +309,6 @@ class Session(CallHandler):
     def on_end(self, error: BaseException) -> int:
         self.link.on_end(error)
         return 0
-
-
-def _codec(number: int) -> Codec:
-    found = registry.by_id(number)
-    if found is None:
-        raise ConfigurationError(f"this side has no codec with id {number}")
-    return found
 
 
 def _seconds(timeout: Any) -> float:

@@ -12,7 +12,7 @@ import inspect
 import logging
 import sys
 import traceback as traceback_module
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from rpcproto.wire import spec
 from rpcproto.wire.spec import ErrorCode
 
 if TYPE_CHECKING:
-    from rpcproto.aio.session import Entry, Session
+    from rpcproto.aio.serving import Entry
     from rpcproto.connection.calls import RunningCall
     from rpcproto.serialization.codec import Codec
 
@@ -38,7 +38,7 @@ def is_awaitable(result: object) -> bool:
     return inspect.isawaitable(result)
 
 
-def start(session: Session, running: RunningCall, entry: Entry, codec: Codec, args: Sequence[Any]) -> None:
+def start(session: Serving, running: RunningCall, entry: Entry, codec: Codec, args: Sequence[Any]) -> None:
     """Run a handler that is a coroutine function, or one for a thread."""
     if entry.mode == tuning.THREAD:
         _start_thread(session, running, entry, codec, args)
@@ -46,7 +46,7 @@ def start(session: Session, running: RunningCall, entry: Entry, codec: Codec, ar
         _start_task(session, _call(session, running, entry, codec, args))
 
 
-def start_awaitable(session: Session, running: RunningCall, entry: Entry, codec: Codec, result: Awaitable[Any]) -> None:
+def start_awaitable(session: Serving, running: RunningCall, entry: Entry, codec: Codec, result: Awaitable[Any]) -> None:
     """Await what a plain handler returned."""
     _start_task(session, _call(session, running, entry, codec, (), result))
 
@@ -78,7 +78,7 @@ def describe_error(error: BaseException, with_traceback: bool) -> tuple[str, str
     return name, text, traceback
 
 
-def _start_task(session: Session, coroutine: Any) -> None:
+def _start_task(session: Serving, coroutine: Any) -> None:
     # The task keeps itself as the work of its call, from its first step on. Until then the loop keeps it.
     # asyncio.Task directly: loop.create_task costs 0.3 us more in uvloop, for a name and a wrapper (layered.md, 3).
     loop = session.loop
@@ -93,7 +93,7 @@ def _start_task(session: Session, coroutine: Any) -> None:
 
 
 async def _call(
-    session: Session,
+    session: Serving,
     running: RunningCall,
     entry: Entry,
     codec: Codec,
@@ -122,7 +122,7 @@ async def _call(
     session.link.on_call_done()
 
 
-def _failed(session: Session, running: RunningCall, entry: Entry, args: Sequence[Any], error: BaseException) -> None:
+def _failed(session: Serving, running: RunningCall, entry: Entry, args: Sequence[Any], error: BaseException) -> None:
     connection = session.connection
     assert connection is not None
     wanted = connection.finished(running)
@@ -142,7 +142,7 @@ def _failed(session: Session, running: RunningCall, entry: Entry, args: Sequence
     session.send_error(running.call_id, error)
 
 
-def _start_thread(session: Session, running: RunningCall, entry: Entry, codec: Codec, args: Sequence[Any]) -> None:
+def _start_thread(session: Serving, running: RunningCall, entry: Entry, codec: Codec, args: Sequence[Any]) -> None:
     context = contextvars.copy_context()
     if session.peer is not None:
         context.run(calling_peer.set, session.peer)

@@ -237,6 +237,12 @@ class Side:
                 self.shell.backlog = False
                 self.decoder.resume()
 
+    def admit(self, call_id: int, size: int) -> None:
+        """Receive the peer's admission of a large message."""
+        data = frames.credit(size, call_id)
+        self.observer.saw_credit(frames.split(data)[0])
+        self.receive(data)
+
     def take(self, limit: int = FLUSH) -> bytes:
         """What is to be sent next, taken once and handed over whole."""
         parts = self.connection.take(limit)
