@@ -12,7 +12,6 @@ from rpcproto.wire.decoder cimport Decoder
 
 cdef double _seconds(object timeout) except? -1.0
 
-@cython.final
 cdef class Session(Serving):
     cdef readonly object runtime
     cdef WakeList wakes

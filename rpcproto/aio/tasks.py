@@ -22,7 +22,7 @@ from rpcproto.wire import spec
 from rpcproto.wire.spec import ErrorCode
 
 if TYPE_CHECKING:
-    from rpcproto.aio.serving import Entry
+    from rpcproto.aio.serving import Entry, Serving
     from rpcproto.connection.calls import RunningCall
     from rpcproto.serialization.codec import Codec
 
