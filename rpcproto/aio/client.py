@@ -114,15 +114,20 @@ class Client:
         return f"<Client {self._address} {state}>"
 
     async def _connect(self) -> None:
-        if self._link is not None or self._attempt is not None or self._closing:
+        if self._link is not None or self._attempt is not None:
             raise ConfigurationError(f"a client connects once; make another one by connect({self._address!r})")
+        if self._closing:
+            raise ConnectionClosed(f"{self._address}: the client was closed before it was connected")
         # In a task of its own, so that close() can end it.
-        self._attempt = asyncio.get_running_loop().create_task(self._open())
+        attempt = self._attempt = asyncio.get_running_loop().create_task(self._open())
         try:
-            self._link = await self._attempt
+            self._link = await attempt
         except asyncio.CancelledError:
-            if self._closing and self._attempt.cancelled():
+            if attempt.cancelled() and self._closing:
                 raise ConnectionClosed(f"{self._address}: the client was closed while it was connecting") from None
+            if not attempt.cancelled() and attempt.exception() is None:  # connected just when this was cancelled
+                attempt.result().abort()
+                await attempt.result().closed.wait()
             raise
         finally:
             self._attempt = None

@@ -5,9 +5,12 @@ happens rarely: beginning and end, time, pausing.
 
 The end of a connection::
 
-    close(grace)   GOAWAY, let running and pending calls end, GOAWAY with the last id, close
-    on_end(error)  a breach: GOAWAY with the reason, shut down writing, discard input for a moment, close
+    close(grace)   GOAWAY, let running and pending calls end, GOAWAY with the last id, part
+    on_end(error)  a breach: GOAWAY with the reason, part
     abort()        now
+
+To part is to shut down writing, and to discard input until the other end has closed, but not for long: closing at once,
+with input unread, would destroy what is still on its way to the other end (RFC 9112, 9.6).
 
 Whichever it is, ``connection_lost`` comes last, and ends what is left.
 """
@@ -215,18 +218,7 @@ class Link(asyncio.BufferedProtocol):
             transport.abort()
             return
         writer.flush()
-        unsent = writer.unsent
-        self._detach()
-        if transport.is_closing():
-            return
-        if unsent or not transport.can_write_eof():
-            transport.close()
-        else:
-            transport.set_protocol(_Discard(self, transport))
-            transport.write_eof()
-            if self._reading_paused:
-                transport.resume_reading()
-        self._linger = self.session.loop.call_later(self.session.timeouts.linger, transport.abort)
+        self._part(transport, self.session.timeouts.linger)
 
     def on_time(self, now: float) -> float:
         """Liveness and stalls. Returns when to look again, in monotonic seconds."""
@@ -287,11 +279,15 @@ class Link(asyncio.BufferedProtocol):
                 if grace > 0:
                     await self._calls_done(grace)
         finally:
-            self.finish()
+            self.finish(min(grace, self.session.timeouts.linger))
         await self.wait_closed()
 
-    def finish(self) -> None:
-        """End now, but send what is queued if the socket takes it."""
+    def finish(self, patience: float = 0.0) -> None:
+        """End now, but send what is queued if the socket takes it.
+
+        Args:
+            patience: seconds that the peer gets to read it.
+        """
         transport = self.transport
         if transport is None:
             self._unwanted = True
@@ -301,8 +297,7 @@ class Link(asyncio.BufferedProtocol):
             if self.session.writer is not None:
                 self.session.writer.flush()
             self.connection.lost(ConnectionClosed("closed by this side", peer=self.connection.peer))
-        self._detach()
-        transport.close()
+        self._part(transport, max(patience, _CLOSE_WAIT))
 
     def abort(self) -> None:
         """End now, losing what is queued."""
@@ -312,12 +307,7 @@ class Link(asyncio.BufferedProtocol):
 
     async def wait_closed(self) -> None:
         """Wait, after :meth:`finish`, until the transport is gone and the handlers have ended, but not for long."""
-        if not self.closed.is_set():
-            timer = self.session.loop.call_later(_CLOSE_WAIT, self.abort)
-            try:
-                await self.closed.wait()
-            finally:
-                timer.cancel()
+        await self.closed.wait()
         works = [running.work for running in self.connection.running.values()]
         tasks = [work for work in works if isinstance(work, asyncio.Task) and work is not asyncio.current_task()]
         if tasks:
@@ -340,6 +330,27 @@ class Link(asyncio.BufferedProtocol):
                     await self._change.wait()
         except TimeoutError:
             pass
+
+    def _part(self, transport: asyncio.Transport, patience: float) -> None:
+        """Send nothing more, and end the connection when the peer has, or after ``patience`` seconds."""
+        loop = self.session.loop
+        unsent = self.session.writer.unsent if self.session.writer is not None else 0
+        self._detach()
+        if self._linger is not None:
+            at = min(self._linger.when(), loop.time() + patience)
+            self._linger.cancel()
+            self._linger = loop.call_at(at, transport.abort)
+            return
+        self._linger = loop.call_later(patience, transport.abort)
+        if transport.is_closing():
+            return
+        if unsent or not transport.can_write_eof():
+            transport.close()
+            return
+        transport.set_protocol(_Discard(self, transport))
+        transport.write_eof()
+        if self._reading_paused:
+            transport.resume_reading()
 
     def _detach(self) -> None:
         """Let go of the socket. Of a notify that is on its way to it nobody knows whether it will arrive."""
@@ -378,8 +389,7 @@ class Link(asyncio.BufferedProtocol):
 
 
 class _Discard(asyncio.BufferedProtocol):
-    """Takes over after a breach: throws input away, so that closing does not destroy the reason on its way (RFC
-    9112, 9.6)."""
+    """Takes over at the end and throws input away, up to a limit."""
 
     def __init__(self, link: Link, transport: asyncio.Transport) -> None:
         self.link = link

@@ -4,6 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from rpcproto.wire cimport _bytes, spec
 from rpcproto.wire cimport _tuning as tuning
 from rpcproto.wire.assembly cimport Assembly
+from rpcproto.wire.head cimport Head
 from rpcproto.wire.memory cimport LoopMemory, ReceiveArena
 from rpcproto.wire.sink cimport FrameSink
 
@@ -12,8 +13,6 @@ cdef class Decoder:
     cdef LoopMemory memory
     cdef int role
     cdef readonly uint32_t max_frame
-    cdef Py_ssize_t max_metadata
-    cdef Py_ssize_t max_buffers
     cdef int quantum
     cdef readonly int state
     cdef readonly bint paused
@@ -26,16 +25,11 @@ cdef class Decoder:
     cdef ReceiveArena reading
     cdef Py_ssize_t offered
     cdef int read_view
+    cdef Head head
     cdef readonly uint64_t frames
     cdef readonly uint64_t messages
     cdef readonly uint64_t reads
     cdef readonly uint64_t bytes_received
-    cdef int head_method
-    cdef object head_name
-    cdef long long head_deadline
-    cdef object head_metadata
-    cdef long long head_size
-    cdef object head_sizes
 
     cpdef object get_buffer(self, Py_ssize_t sizehint)
     cpdef object buffer_updated(self, Py_ssize_t nbytes)
@@ -55,20 +49,13 @@ cdef class Decoder:
                    length=uint32_t, start_of_header=uint64_t)
     cdef Py_ssize_t _parse(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t stop) except -1
     cdef uint64_t _call_id(self, const unsigned char *data, Py_ssize_t at, int kind) except 0
-    @cython.locals(call_id=uint64_t, begin=Py_ssize_t, size=Py_ssize_t, body=bytes)
+    @cython.locals(call_id=uint64_t, begin=Py_ssize_t, size=Py_ssize_t, body=bytes, head=Head)
     cdef object _whole(self, const unsigned char *data, Py_ssize_t at, Py_ssize_t end, int kind, int flags, int codec)
     cdef object _whole_with_buffers(self, const unsigned char *data, Py_ssize_t begin, Py_ssize_t end, int kind,
                                     int flags, int codec, uint64_t call_id)
-    @cython.locals(parts=int, head=uint64_t)
-    cdef Py_ssize_t _head(self, const unsigned char *data, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t end,
-                          uint64_t call_id) except -1
-    @cython.locals(begin=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t, index=Py_ssize_t)
-    cdef Py_ssize_t _long_head(self, const unsigned char *data, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t end,
-                               int parts, uint64_t call_id) except -1
-    cdef bint _within(self, Py_ssize_t need, Py_ssize_t stop, Py_ssize_t end, uint64_t call_id) except -1
-    cdef long long _announced(self, const unsigned char *data, Py_ssize_t at, uint64_t call_id) except -1
+    @cython.locals(head=Head)
     cdef Assembly _assembly(self, int kind, uint64_t call_id, int codec, int flags)
-    @cython.locals(call_id=uint64_t, begin=Py_ssize_t, head=Py_ssize_t, more=bint, message=Assembly, found=Assembly)
+    @cython.locals(call_id=uint64_t, begin=Py_ssize_t, used=Py_ssize_t, head=Head, more=bint, message=Assembly, found=Assembly)
     cdef Py_ssize_t _fragment(self, const unsigned char *data, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t end,
                               int kind, int flags) except -1
     @cython.locals(size=Py_ssize_t, current=Assembly)
@@ -78,6 +65,5 @@ cdef class Decoder:
     @cython.locals(aux=int, begin=Py_ssize_t, length=Py_ssize_t, call_id=uint64_t)
     cdef object _control(self, const unsigned char *data, Py_ssize_t at, Py_ssize_t end, int kind)
     cdef object _wrong_size(self, int kind, Py_ssize_t length)
-    cdef object _bad_head(self, uint64_t call_id, object text)
     cdef object _second_first(self, uint64_t call_id)
     cdef object _misfit(self, uint64_t call_id, long long announced, long long present)

@@ -21,6 +21,7 @@ from rpcproto.wire import _bytes, spec
 from rpcproto.wire import _tuning as tuning
 from rpcproto.wire.assembly import Assembly
 from rpcproto.wire.greeting import check_magic, decode_greeting
+from rpcproto.wire.head import SIZE_MAX, Head, bad_head
 from rpcproto.wire.memory import ReceiveArena
 from rpcproto.wire.spec import GREETING_SIZE, ErrorCode
 from rpcproto.wire.spec import FrameType as Kind
@@ -28,9 +29,6 @@ from rpcproto.wire.spec import FrameType as Kind
 if TYPE_CHECKING:
     from rpcproto.wire.memory import LoopMemory
     from rpcproto.wire.sink import FrameSink
-
-_SIZE_MAX = 2**62
-_PARTS_KNOWN = 0x1F
 
 
 class Decoder:
@@ -52,16 +50,9 @@ class Decoder:
         "current",
         "direct",
         "frames",
-        "head_deadline",
-        "head_metadata",
-        "head_method",
-        "head_name",
-        "head_size",
-        "head_sizes",
+        "head",
         "left",
-        "max_buffers",
         "max_frame",
-        "max_metadata",
         "memory",
         "messages",
         "more",
@@ -91,8 +82,6 @@ class Decoder:
         self.memory = memory
         self.role = role
         self.max_frame = max_frame
-        self.max_metadata = max_metadata
-        self.max_buffers = max_buffers
         self.quantum = quantum
         self.state = tuning.AWAITING_GREETING
         self.paused = False
@@ -105,16 +94,11 @@ class Decoder:
         self.reading: ReceiveArena | None = None
         self.offered = 0
         self.read_view = 1
+        self.head = Head(max_metadata, max_buffers)
         self.frames = 0
         self.messages = 0
         self.reads = 0
         self.bytes_received = 0
-        self.head_method = 0
-        self.head_name: str | None = None
-        self.head_deadline = -1
-        self.head_metadata: bytes | None = None
-        self.head_size = -1
-        self.head_sizes: list[int] | None = None
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read shall go. The hint is of no use: asyncio gives -1, uvloop always 65,536."""
@@ -332,22 +316,21 @@ class Decoder:
             else:
                 self.sink.on_item(call_id, codec, flags, None, body, None, end - begin)
             return
-        begin += self._head(data, begin, end, end, call_id)
+        head = self.head
+        begin += head.read(data, begin, end, end, call_id)
         size = end - begin
-        if self.head_sizes is not None:
+        if head.sizes is not None:
             self._whole_with_buffers(data, begin, end, kind, flags, codec, call_id)
             return
-        if self.head_size >= 0 and self.head_size != size:
-            raise self._misfit(call_id, self.head_size, size)
-        metadata = self.head_metadata
-        self.head_metadata = None
+        if head.body_size >= 0 and head.body_size != size:
+            raise self._misfit(call_id, head.body_size, size)
+        metadata = head.metadata
+        head.metadata = None
         body = _bytes.copy_out(data, begin, end)
         if kind <= spec.CHANNEL:
-            name = self.head_name
-            self.head_name = None
-            self.sink.on_open(
-                kind, call_id, codec, self.head_method, name, self.head_deadline, metadata, body, None, size
-            )
+            name = head.name
+            head.name = None
+            self.sink.on_open(kind, call_id, codec, head.method, name, head.deadline_ms, metadata, body, None, size)
         elif kind == spec.REPLY:
             self.sink.on_reply(call_id, codec, metadata, body, None, size)
         else:
@@ -366,111 +349,19 @@ class Decoder:
         message.store(_bytes.copy_out(data, begin, end), 0, end - begin)
         self._deliver(message)
 
-    def _head(self, data: bytearray, at: int, stop: int, end: int, call_id: int) -> int:
-        """Read the head at ``at`` into ``head_*``. ``stop`` ends the memory, ``end`` the frame. Returns the size of the
-        head, or 0 if it is not yet all in memory."""
-        if end - at < 4:
-            raise self._bad_head(call_id, "is cut off")
-        if stop - at < 4:
-            return 0
-        head = _bytes.u64(data, at) if stop - at >= 8 else _bytes.u32(data, at)
-        self.head_method = head & 0xFFFF
-        parts = head >> 16 & 0xFF
-        self.head_name = None
-        self.head_deadline = -1
-        self.head_metadata = None
-        self.head_size = -1
-        self.head_sizes = None
-        if parts == 0:
-            return 4
-        if parts == spec.DEADLINE and stop - at >= 8 and end - at >= 8:
-            self.head_deadline = head >> 32
-            return 8
-        return self._long_head(data, at, stop, end, parts, call_id)
-
-    def _long_head(self, data: bytearray, at: int, stop: int, end: int, parts: int, call_id: int) -> int:
-        if parts & ~_PARTS_KNOWN:
-            raise self._bad_head(call_id, f"has unknown parts {parts:#04x}")
-        if self.head_method >= spec.MAX_METHOD_IDS:
-            raise self._bad_head(call_id, f"has method id {self.head_method}, above {spec.MAX_METHOD_IDS - 1}")
-        begin = at
-        at += 4
-        if parts & spec.NAME:
-            if not self._within(at + 1, stop, end, call_id):
-                return 0
-            size = data[at]
-            if size == 0:
-                raise self._bad_head(call_id, "has an empty method name")
-            if not self._within(at + 1 + size, stop, end, call_id):
-                return 0
-            name = _bytes.copy_out(data, at + 1, at + 1 + size)
-            try:
-                self.head_name = name.decode("utf-8")
-            except UnicodeDecodeError:
-                raise self._bad_head(call_id, "has a method name that is not UTF-8") from None
-            at += 1 + size
-        if parts & spec.DEADLINE:
-            if not self._within(at + 4, stop, end, call_id):
-                return 0
-            self.head_deadline = _bytes.u32(data, at)
-            at += 4
-        if parts & spec.METADATA:
-            if not self._within(at + 2, stop, end, call_id):
-                return 0
-            size = _bytes.u16(data, at)
-            if size > self.max_metadata:
-                raise self._bad_head(
-                    call_id, f"has {size} bytes of metadata, above this side's max_metadata of {self.max_metadata}"
-                )
-            if not self._within(at + 2 + size, stop, end, call_id):
-                return 0
-            self.head_metadata = _bytes.copy_out(data, at + 2, at + 2 + size)
-            at += 2 + size
-        if parts & spec.SIZE:
-            if not self._within(at + 8, stop, end, call_id):
-                return 0
-            self.head_size = self._announced(data, at, call_id)
-            at += 8
-        if parts & spec.BUFFERS:
-            if not parts & spec.SIZE:
-                raise self._bad_head(call_id, "has BUFFERS without SIZE")
-            if not self._within(at + 4, stop, end, call_id):
-                return 0
-            count = _bytes.u32(data, at)
-            at += 4
-            if count > self.max_buffers:
-                raise self._bad_head(
-                    call_id, f"has {count} buffers, above this side's max_buffers of {self.max_buffers}"
-                )
-            if not self._within(at + 8 * count, stop, end, call_id):
-                return 0
-            self.head_sizes = [self._announced(data, at + 8 * index, call_id) for index in range(count)]
-            at += 8 * count
-        return at - begin
-
-    def _within(self, need: int, stop: int, end: int, call_id: int) -> bool:
-        if need > end:
-            raise self._bad_head(call_id, "does not fit its frame")
-        return need <= stop
-
-    def _announced(self, data: bytearray, at: int, call_id: int) -> int:
-        size = _bytes.u64(data, at)
-        if size > _SIZE_MAX:
-            raise self._bad_head(call_id, f"announces {size} bytes")
-        return size
-
     def _assembly(self, kind: int, call_id: int, codec: int, flags: int) -> Assembly:
         """An assembly for the message whose head was just read."""
-        sizes = self.head_sizes
-        total = self.head_size + sum(sizes) if sizes is not None else self.head_size
-        if total > _SIZE_MAX:
-            raise self._bad_head(call_id, f"announces {total} bytes")
-        message = Assembly(kind, call_id, codec, flags, self.head_size, sizes, total)
-        message.method = self.head_method
-        message.name = self.head_name
-        message.deadline_ms = self.head_deadline
-        message.metadata = self.head_metadata
-        self.head_name = self.head_metadata = self.head_sizes = None
+        head = self.head
+        sizes = head.sizes
+        total = head.body_size + sum(sizes) if sizes is not None else head.body_size
+        if total > SIZE_MAX:
+            raise bad_head(call_id, f"announces {total} bytes")
+        message = Assembly(kind, call_id, codec, flags, head.body_size, sizes, total)
+        message.method = head.method
+        message.name = head.name
+        message.deadline_ms = head.deadline_ms
+        message.metadata = head.metadata
+        head.name = head.metadata = head.sizes = None
         return message
 
     def _fragment(self, data: bytearray, at: int, stop: int, end: int, kind: int, flags: int) -> int:
@@ -479,23 +370,23 @@ class Decoder:
         call_id = self._call_id(data, at, kind)
         begin = at + spec.HEADER_SIZE
         more = flags & spec.MORE != 0
+        head = self.head
         if flags & spec.FIRST:
             if call_id in self.assemblies:
                 raise self._second_first(call_id)
             if flags & spec.HEAD:
-                head = self._head(data, begin, stop, end, call_id)
-                if head == 0:
+                used = head.read(data, begin, stop, end, call_id)
+                if used == 0:
                     return 0
-                begin += head
+                begin += used
             else:
                 if kind <= spec.CHANNEL or more:
                     raise RemoteProtocolError(f"call {call_id}: a head is missing", code=ErrorCode.HEAD)
-                self.head_size = -1
-                self.head_sizes = self.head_name = self.head_metadata = None
-            if self.head_size < 0:
+                head.clear()
+            if head.body_size < 0:
                 if more:
-                    raise self._bad_head(call_id, "announces no size of a message in several frames")
-                self.head_size = end - begin
+                    raise bad_head(call_id, "announces no size of a message in several frames")
+                head.body_size = end - begin
             message = self._assembly(kind, call_id, _bytes.u16(data, at + 6), flags & ~spec.MORE)
             if not more and message.total != end - begin:
                 raise self._misfit(call_id, message.total, end - begin)
@@ -604,13 +495,10 @@ class Decoder:
     def _wrong_size(self, kind: int, length: int) -> RemoteProtocolError:
         return RemoteProtocolError(f"a {Kind(kind).name} frame of {length} bytes", code=ErrorCode.FRAME_SIZE)
 
-    def _bad_head(self, call_id: int, text: str) -> RemoteProtocolError:
-        return RemoteProtocolError(f"call {call_id}: its head {text}", code=ErrorCode.HEAD)
+    def _misfit(self, call_id: int, announced: int, present: int) -> RemoteProtocolError:
+        return bad_head(call_id, f"announces {announced} bytes where the frame holds {present}")
 
     def _second_first(self, call_id: int) -> RemoteProtocolError:
         return RemoteProtocolError(
             f"call {call_id}: a new message before the last one was complete", code=ErrorCode.CALL_STATE
         )
-
-    def _misfit(self, call_id: int, announced: int, present: int) -> RemoteProtocolError:
-        return self._bad_head(call_id, f"announces {announced} bytes where the frame holds {present}")

@@ -321,10 +321,10 @@ class ConnectionPair:
     def __init__(
         self, left: dict[str, Any] | None = None, right: dict[str, Any] | None = None, greet: bool = True
     ) -> None:
-        left, right = dict(left or {}), dict(right or {})
+        left, right = {"limits": small_limits()} | (left or {}), {"limits": small_limits()} | (right or {})
         self.clock = Clock()
         for ours, theirs in ((left, right), (right, left)):
-            ours.setdefault("peer_limits", theirs.get("limits"))
+            ours.setdefault("peer_limits", theirs["limits"])
             ours.setdefault("peer_max_message", theirs.get("max_message"))
         self.left = Side(Role.INITIATOR, self.clock, **left)
         self.right = Side(Role.ACCEPTOR, self.clock, **right)

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcproto.connection.calls import OutMessage, PendingCall, RunningCall
+from rpcproto.connection.calls import OutMessage, PendingCall
 from rpcproto.wire import spec
+from tests.connection.pairing import Side
+from tests.wire import frames
 
 
 def message(body: Any, buffers: list[Any] | None = None) -> OutMessage:
@@ -24,10 +26,13 @@ def test_a_new_pending_call() -> None:
     assert call.call_id == (1 << 48) - 1
 
 
-def test_a_new_running_call() -> None:
-    call = RunningCall(spec.REQUEST, 7, 2, "Echo.echo", 100, 5.5)
-    assert (call.kind, call.call_id, call.codec, call.method, call.size, call.deadline) == (1, 7, 2, "Echo.echo", 100, 5.5)
-    assert (call.work, call.over) == (None, False)
+def test_a_running_call_tells_what_runs(side: Side) -> None:
+    side.receive(frames.opening(7, b"x" * 100, name="hold", codec=2, deadline=500))
+    call = side.shell.held[7]
+    assert (call.kind, call.call_id, call.codec, call.method, call.size) == (spec.REQUEST, 7, 2, "hold", 100)
+    assert (call.deadline, call.work, call.over) == (1000.5, None, False)
+    side.answer(7)
+    side.sent()
 
 
 @pytest.mark.parametrize(
