@@ -35,7 +35,7 @@ class Limits:
     """
 
     max_frame: int = MIB
-    """Largest frame payload received, 64 KiB to 16 MiB - 1. 1 MiB keeps what a ping waits behind near 10 ms at 100
+    """Largest frame payload received, 128 KiB to 16 MiB - 1. 1 MiB keeps what a ping waits behind near 10 ms at 100
     MB/s."""
 
     max_message: int = GIB
@@ -80,7 +80,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         _check_integers(self)
-        _check_range("max_frame", self.max_frame, 64 * KIB, 16 * MIB - 1)
+        _check_range("max_frame", self.max_frame, 128 * KIB, 16 * MIB - 1)
         _check_range("max_message", self.max_message, 1, 2**63 - 1)
         _check_range("max_message_remote", self.max_message_remote, 1, 2**63 - 1)
         _check_range("max_metadata", self.max_metadata, 0, 65_535)

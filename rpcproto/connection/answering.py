@@ -31,7 +31,7 @@ class Answering(Calling):
         self.calls_served += 1
         cost = size if size > 64 else 64
         outbox = self.outbox
-        if buffers is None and size <= spec.INLINE_MAX and cost <= outbox.credit_replies and not outbox.blocked_size:
+        if buffers is None and size <= spec.INLINE_MAX and cost <= outbox.credit_replies and not outbox.blocked:
             outbox.credit_replies -= cost
             outbox.small.reply(codec, call_id, body, size)
             if not outbox.reading:
@@ -135,7 +135,7 @@ class Answering(Calling):
             or self.started_away
             or deadline_ms == 0
             or size > self.max_message
-            or self.outbox.blocked_size > self.max_queued
+            or self.outbox.blocked_size + self.outbox.probing_size > self.max_queued
         ):
             self._turn_away(entry, kind, call_id, deadline_ms, size)
         else:
@@ -180,7 +180,7 @@ class Answering(Calling):
             text = f"the message has {size} bytes, above the server's max_message of {self.max_message}"
             self.refuse(kind, call_id, ErrorCode.MESSAGE_TOO_LARGE, text)
         else:
-            text = f"{self.outbox.blocked_size} bytes of replies wait for this peer to take them"
+            text = f"{self.outbox.blocked_size + self.outbox.probing_size} bytes of replies wait for this peer to take them"
             self.refuse(kind, call_id, ErrorCode.OVERLOADED, text)
 
     def _wrong_id(self, call_id: int) -> RemoteProtocolError:

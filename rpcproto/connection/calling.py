@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     Buffer = bytes | bytearray | memoryview
 
+_ARTICLES = {Kind.REPLY: "a", Kind.ITEM: "an", Kind.ERROR: "an"}
+
 
 class Calling(ConnectionState):
     """The half of a connection that opens calls."""
@@ -76,7 +78,7 @@ class Calling(ConnectionState):
             and method_id
             and size <= spec.INLINE_MAX
             and cost <= outbox.credit_calls
-            and not outbox.blocked_size
+            and not outbox.blocked
         ):
             outbox.credit_calls -= cost
             outbox.small.opening(spec.REQUEST, spec.END, codec, call_id, method_id, timeout_ms, body, size)
@@ -111,7 +113,7 @@ class Calling(ConnectionState):
             and method_id
             and size <= spec.INLINE_MAX
             and cost <= outbox.credit_calls
-            and not outbox.blocked_size
+            and not outbox.blocked
         ):
             outbox.credit_calls -= cost
             outbox.small.opening(spec.NOTIFY, spec.END, codec, call_id, method_id, -1, body, size)
@@ -189,7 +191,7 @@ class Calling(ConnectionState):
             raise too_large(method, size, self.peer_max_message, "the peer's")
         if not method_id and not 0 < len(method.encode()) <= spec.MAX_METHOD_NAME:
             raise LocalProtocolError(f"a method name has 1 to {spec.MAX_METHOD_NAME} bytes of UTF-8, not {method!r}")
-        if outbox.small.size + outbox.waiting + outbox.blocked_size + self.unsent > self.max_queued:
+        if outbox.small.size + outbox.waiting + outbox.blocked_size + outbox.probing_size + self.unsent > self.max_queued:
             raise Overloaded(
                 f"{method} at {self.peer}: not sent, since {self.queued()} bytes wait to be sent already, above this "
                 f"side's max_queued of {self.max_queued}",
@@ -209,7 +211,7 @@ class Calling(ConnectionState):
             self._send_cancel(call.call_id, code)
 
     def _stray_reply(self, call_id: int, kind: Kind) -> None:
-        """An answer for no open call: one that crossed its cancel, or a breach."""
-        if (call_id & 1) != self.parity or call_id >= self.next_id:
-            raise self._breach(call_id, f"a {kind.name} for a call that was never opened")
+        """An answer for no open call of ours: one that crossed the end of its call, or a breach."""
+        if not self._is_closed(call_id):
+            raise self._breach(call_id, f"{_ARTICLES[kind]} {kind.name} for a call that is not open or not ours")
         self.late_replies += 1

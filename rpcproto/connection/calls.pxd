@@ -1,5 +1,6 @@
 from libc.stdint cimport uint64_t
 
+from rpcproto.wire cimport _tuning as tuning
 from rpcproto.wire cimport spec
 
 cdef class PendingCall:
@@ -29,6 +30,7 @@ cdef class OutMessage:
     cdef readonly Py_ssize_t left
     cdef readonly object sizes
     cdef readonly Py_ssize_t body_size
+    cdef readonly Py_ssize_t head_size
     cdef readonly list pieces
     cdef Py_ssize_t index
     cdef Py_ssize_t at

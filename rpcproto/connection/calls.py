@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rpcproto.wire import _tuning as tuning
 from rpcproto.wire import spec
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class OutMessage:
         method_id, name: what its head says; settled when it begins to be written.
         pieces: body and buffers, empty ones left out.
         size: their bytes.
+        head_size: what its head has at the most.
         begun: its first frame was written.
         admitted: fragments may flow.
         handle: for a notify: what is told once the last byte is handed over.
@@ -79,6 +81,7 @@ class OutMessage:
         "deadline",
         "flags",
         "handle",
+        "head_size",
         "index",
         "kind",
         "left",
@@ -99,7 +102,8 @@ class OutMessage:
         self.left = size
         self.sizes = None if buffers is None else [len(buffer) for buffer in buffers]
         self.body_size = size - (sum(self.sizes) if self.sizes is not None else 0)
-        self.pieces = [piece for piece in [body, *(buffers or ())] if len(piece)]
+        self.pieces = [_own(piece) for piece in [body, *(buffers or ())] if len(piece)]
+        self.head_size = 1024 + 8 * len(self.sizes or ())
         self.index = 0
         self.at = 0
         self.begun = False
@@ -111,7 +115,7 @@ class OutMessage:
 
     def cost(self, call_window: int) -> int:
         """What it costs of the connection window."""
-        return max(64, self.size if self.size <= call_window else min(self.size, spec.PROBE_SIZE))
+        return self.size if spec.MIN_COST < self.size <= call_window else spec.MIN_COST
 
     def cut(self, most: int) -> list[Buffer]:
         """The next ``most`` bytes of it, or what is left, as slices of its pieces."""
@@ -130,3 +134,8 @@ class OutMessage:
                 self.index += 1
                 self.at = 0
         return slices
+
+
+def _own(piece: Buffer) -> Buffer:
+    """A small piece is copied, so that its owner may use it again at once although it has to wait."""
+    return bytes(piece) if len(piece) <= tuning.PACK_MAX and type(piece) is not bytes else piece

@@ -149,7 +149,13 @@ class Connection(Answering):
         buffers: list[memoryview] | None,
         size: int,
     ) -> int:
-        raise self._breach(call_id, "an ITEM for a call that is neither stream nor channel")
+        cost = self.inbox.cost(size)
+        self._stray_reply(call_id, Kind.ITEM)
+        self.inbox.calls.take(cost)
+        amount = self.inbox.calls.give_back(cost)
+        if amount:
+            self.inbox.grant(self.inbox.calls, amount)
+        return 0
 
     def on_cancel(self, call_id: int, code: int) -> int:
         self.outbox.reading = True
@@ -185,14 +191,14 @@ class Connection(Answering):
         if call_id:
             if self.outbox.admit(call_id, amount):
                 return 0
-            if call_id >= self.next_id if (call_id & 1) == self.parity else call_id > self.last_id:
-                raise self._breach(call_id, "a CREDIT for a call that was never opened")
-            if call_id in self.calls or call_id in self.running:
+            if self._is_closed(call_id):
+                return 0
+            if call_id in self.calls or call_id in self.running or call_id in self.inbox.kept:
                 raise RemoteProtocolError(
                     f"call {call_id}: a CREDIT of {amount} bytes where no message of that size waits to be admitted",
                     code=ErrorCode.FLOW_CONTROL,
                 )
-            return 0
+            raise self._breach(call_id, "a CREDIT for a call that was never opened")
         self.outbox.add_credit(aux, amount)
         return 0
 
@@ -240,13 +246,7 @@ class Connection(Answering):
         raise RemoteProtocolError("an AUTH frame where no authentication was agreed", code=ErrorCode.AUTHENTICATION)
 
     def on_stray(self, kind: int, call_id: int) -> int:
-        if (call_id & 1) == self.parity:
-            known = call_id < self.next_id and kind >= spec.REPLY
-            idle = call_id in self.calls
-        else:
-            known = call_id <= self.last_id and kind != spec.REPLY
-            idle = False
-        if not known or idle:
+        if not self._is_closed(call_id):
             raise self._breach(call_id, "a fragment of a message that has no beginning")
         return 0
 
@@ -256,7 +256,7 @@ class Connection(Answering):
         call_id = message.call_id
         size = message.total
         if size > self.limits.call_window:
-            message.expected = spec.PROBE_SIZE
+            message.expected = 0
         if message.kind <= spec.CHANNEL:
             if call_id <= self.last_id or (call_id & 1) == self.parity:
                 raise self._wrong_id(call_id)
@@ -287,7 +287,9 @@ class Connection(Answering):
             else:
                 inbox.keep(message)
         else:
-            raise self._breach(call_id, "an ITEM for a call that is neither stream nor channel")
+            inbox.calls.take(inbox.cost(size))
+            self._stray_reply(call_id, Kind.ITEM)
+            inbox.drop(message)
         return 0
 
     def on_allocate(self, message: Assembly) -> int:

@@ -48,9 +48,7 @@ class Inbox:
 
     def cost(self, size: int) -> int:
         """What a message of ``size`` bytes takes of a window."""
-        if size > self.call_window:
-            return spec.PROBE_SIZE
-        return size if size > 64 else 64
+        return size if spec.MIN_COST < size <= self.call_window else spec.MIN_COST
 
     def grant(self, window: ReceiveWindow, amount: int) -> None:
         """Send the credit that a window's ``give_back`` returned."""

@@ -13,6 +13,7 @@ cdef class Outbox:
     cdef readonly Encoder small
     cdef readonly object bulk
     cdef readonly dict probing
+    cdef readonly Py_ssize_t probing_size
     cdef readonly dict method_ids
     cdef readonly Py_ssize_t max_frame
     cdef readonly Py_ssize_t call_window
@@ -39,18 +40,20 @@ cdef class Outbox:
     cpdef object send(self, OutMessage message)
     @cython.locals(have=Py_ssize_t, cost=Py_ssize_t, message=OutMessage)
     cpdef object add_credit(self, int aux, uint64_t amount)
+    @cython.locals(size=Py_ssize_t)
     cdef object _put(self, OutMessage message, Py_ssize_t cost)
     cpdef object note(self, object handle)
     @cython.locals(message=OutMessage)
     cpdef bint admit(self, uint64_t call_id, uint64_t size)
     @cython.locals(message=OutMessage, queued=OutMessage)
     cpdef bint drop(self, uint64_t call_id)
+    cdef object _skip_dropped(self)
     cdef object _add_bulk(self, OutMessage message)
     cpdef list clear(self)
     @cython.locals(size=Py_ssize_t, parts=list, taken=list, control=Encoder, small=Encoder)
     cpdef list take(self, Py_ssize_t limit)
-    @cython.locals(message=OutMessage, most=Py_ssize_t, before=Py_ssize_t, begun=bint, busy=bint, small=Encoder, taken=list)
+    @cython.locals(message=OutMessage, most=Py_ssize_t, before=Py_ssize_t, busy=bint, small=Encoder, taken=list)
     cdef list _take_bulk(self, list parts, Py_ssize_t limit, Py_ssize_t size)
-    @cython.locals(head=bytes, flags=int, first=bint, left=Py_ssize_t, size=Py_ssize_t, pieces=list)
-    cdef object _frame(self, OutMessage message, Py_ssize_t most, Py_ssize_t room)
+    @cython.locals(head=bytes, flags=int, left=Py_ssize_t, size=Py_ssize_t, pieces=list)
+    cdef object _frame(self, OutMessage message, Py_ssize_t most)
     cdef bytes _head(self, OutMessage message)

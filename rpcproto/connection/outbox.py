@@ -45,7 +45,9 @@ class Outbox:
         blocked: the same by call id.
         blocked_size: their bytes.
         method_ids: the ids that this side has bound to method names.
-        waiting: bytes in bulk messages not yet taken.
+        waiting: bytes of bulk messages that wait for nothing but the socket.
+        probing: large messages that wait to be admitted.
+        probing_size: their bytes.
         taken: bytes returned by the last :meth:`take`.
         handles: of notifies whose last byte the last :meth:`take` returned, or None.
     """
@@ -67,6 +69,7 @@ class Outbox:
         "ping_count",
         "pings",
         "probing",
+        "probing_size",
         "reading",
         "small",
         "small_handles",
@@ -93,6 +96,7 @@ class Outbox:
         self.ping_count = 0
         self.reading = False
         self.waiting = 0
+        self.probing_size = 0
         self.taken = 0
         self.small_handles: list[object] | None = None
         self.handles: list[object] | None = None
@@ -178,14 +182,21 @@ class Outbox:
             self.credit_replies -= cost
         else:
             self.credit_calls -= cost
-        message.admitted = message.size <= self.call_window
-        if message.size > spec.INLINE_MAX:
-            self._add_bulk(message)
-            self.waiting += message.size
+        size = message.size
+        message.admitted = size <= self.call_window
+        if size <= spec.INLINE_MAX and size + message.head_size <= self.max_frame:
+            self._frame(message, size)
+            if message.handle is not None:
+                self.note(message.handle)
             return
-        self._frame(message, message.size, 0)
-        if message.handle is not None:
-            self.note(message.handle)
+        if message.kind <= spec.CHANNEL or not message.admitted:
+            # Announced at once and in order, since ids must rise on the wire. Its bytes may be overtaken.
+            self._frame(message, 0)
+        if message.admitted:
+            self._add_bulk(message)
+        else:
+            self.probing[message.call_id] = message
+            self.probing_size += size
 
     def note(self, handle: object) -> None:
         """``handle`` waits for what was just put among the small messages."""
@@ -199,14 +210,22 @@ class Outbox:
         if message is None or message.size != size:
             return False
         del self.probing[call_id]
+        self.probing_size -= message.size
         message.admitted = True
         self._add_bulk(message)
         return True
+
+    def _skip_dropped(self) -> None:
+        """Dropped messages at the head of a queue must not hold up what comes after them."""
+        for queue in (self.blocked_calls, self.blocked_replies):
+            while queue and self.blocked.get(queue[0].call_id) is not queue[0]:
+                queue.popleft()
 
     def _add_bulk(self, message: OutMessage) -> None:
         if self.bulk is None:
             self.bulk = deque()
         self.bulk.append(message)
+        self.waiting += message.left
 
     def drop(self, call_id: int) -> bool:
         """Send nothing more of the message of this call. Returns whether there was one of which nothing was sent."""
@@ -214,19 +233,19 @@ class Outbox:
         if message is not None:
             self.blocked_size -= message.size
             message.pieces.clear()
+            self._skip_dropped()
             return True
         message = self.probing.pop(call_id, None)
-        if message is None:
-            bulk = self.bulk or deque()
-            for queued in bulk:
-                if queued.call_id == call_id:
-                    message = queued
-                    bulk.remove(queued)
-                    break
-            else:
-                return False
-        self.waiting -= message.left
-        return not message.begun
+        if message is not None:
+            self.probing_size -= message.size
+            return False
+        bulk = self.bulk or deque()
+        for queued in bulk:
+            if queued.call_id == call_id:
+                bulk.remove(queued)
+                self.waiting -= queued.left
+                return not queued.begun
+        return False
 
     def clear(self) -> list[object]:
         """Forget everything, so that a last frame can be sent. Returns the handles that still waited."""
@@ -243,6 +262,7 @@ class Outbox:
         self.blocked_replies = None
         self.blocked.clear()
         self.blocked_size = 0
+        self.probing_size = 0
         self.waiting = 0
         self.small_handles = None
         return handles
@@ -272,45 +292,33 @@ class Outbox:
         busy = size > 0
         while bulk and size < limit:
             message = bulk.popleft()
-            if busy or bulk:
-                most = min(spec.INLINE_MAX, self.max_frame)
-            else:
-                most = self.max_frame
-            begun = message.begun
+            most = spec.INLINE_MAX if busy or bulk else self.max_frame
             before = message.left
-            self._frame(message, most, 0 if begun else self.max_frame)
+            self._frame(message, most)
             self.waiting -= before - message.left
             size += small.size
             taken = small.take()
             parts = taken if parts is None or taken is None else parts + taken
-            if message.left == 0:
-                if message.handle is not None:
-                    if self.handles is None:
-                        self.handles = []
-                    self.handles.append(message.handle)
-            elif message.admitted:
+            if message.left:
                 bulk.append(message)
-            else:
-                self.probing[message.call_id] = message
+            elif message.handle is not None:
+                if self.handles is None:
+                    self.handles = []
+                self.handles.append(message.handle)
         self.taken = size
         return parts
 
-    def _frame(self, message: OutMessage, most: int, room: int) -> None:
-        """Write the next frame of a message into the small encoder: at most ``most`` bytes of it, and, if ``room`` is
-        given, no more than that with the head."""
+    def _frame(self, message: OutMessage, most: int) -> None:
+        """Write the next frame of a message into the small encoder, with at most ``most`` bytes of it."""
         head = b""
         flags = message.flags
-        first = not message.begun
-        if first:
+        if not message.begun:
             message.begun = True
             flags |= spec.FIRST
             head = self._head(message)
             if head:
                 flags |= spec.HEAD
-            if not message.admitted:
-                most = spec.PROBE_SIZE
-            if room:
-                most = min(most, room - len(head))
+                most = min(most, self.max_frame - len(head))
             if message.call is not None:
                 message.call.sent = True
         left = message.left

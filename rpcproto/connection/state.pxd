@@ -53,4 +53,6 @@ cdef class ConnectionState(FrameSink):
     cdef object _close(self, object error)
     cdef bint _drop_messages(self, uint64_t call_id) except -1
     cdef object _send_cancel(self, uint64_t call_id, int code)
+    @cython.locals(running=RunningCall)
+    cdef bint _is_closed(self, uint64_t call_id) except -1
     cdef object _breach(self, uint64_t call_id, object text)

@@ -124,7 +124,7 @@ class ConnectionState(FrameSink):
 
     def queued(self) -> int:
         """Bytes waiting on this side, for the socket, for credit or for an admission."""
-        return self.outbox.sendable() + self.outbox.blocked_size + self.unsent
+        return self.outbox.sendable() + self.outbox.blocked_size + self.outbox.probing_size + self.unsent
 
     def on_sent(self, unsent: int) -> None:
         """The shell tells how many bytes of what it took the socket has not accepted yet."""
@@ -202,6 +202,13 @@ class ConnectionState(FrameSink):
     def _send_cancel(self, call_id: int, code: int) -> None:
         self.outbox.small.frame(spec.CANCEL, spec.END, code, call_id, b"")
         self.outbox.signal()
+
+    def _is_closed(self, call_id: int) -> bool:
+        """Whether a call was open and is over, as far as this side is concerned."""
+        if (call_id & 1) == self.parity:
+            return call_id < self.next_id and call_id not in self.calls
+        running = self.running.get(call_id)
+        return call_id <= self.last_id and call_id not in self.inbox.kept and (running is None or running.over)
 
     def _breach(self, call_id: int, text: str) -> RemoteProtocolError:
         return RemoteProtocolError(f"call {call_id}: {text}", code=ErrorCode.CALL_STATE)

@@ -21,7 +21,6 @@ cdef class Assembly:
     cdef public long long seen
     cdef readonly long long received
     cdef int tiny
-    cdef object prefix
     cdef object views
     cdef object view
     cdef Py_ssize_t index

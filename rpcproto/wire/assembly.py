@@ -1,7 +1,7 @@
 """A message that does not arrive in one piece: where its bytes go, and how far it has come.
 
 Life of an assembly: the decoder makes it from a FIRST frame and shows it to the sink (``on_large``), which admits or
-discards it. A message above the call window may stay undecided for a while: only its probe, at most 16 KiB, is kept.
+discards it. A message above the call window may stay undecided for a while; nothing of it may come until then.
 Once admitted, the sink is asked for memory (``on_allocate``), and every further byte is received straight into it.
 """
 
@@ -40,7 +40,6 @@ class Assembly:
         "metadata",
         "method",
         "name",
-        "prefix",
         "progress",
         "received",
         "seen",
@@ -72,7 +71,6 @@ class Assembly:
         self.received = 0
         self.seen = 0
         self.tiny = 0
-        self.prefix = bytearray()
         self.views: list[memoryview] | None = None
         self.view: memoryview | None = None
         self.index = 0
@@ -88,7 +86,6 @@ class Assembly:
         self.state = tuning.DISCARDED
         self.views = None
         self.view = None
-        self.prefix = bytearray()
 
     def segment_sizes(self) -> list[int]:
         """Sizes of the pieces of memory it needs: the body, if it has one, then each buffer."""
@@ -96,7 +93,7 @@ class Assembly:
         return [self.body_size, *sizes] if self.body_size else sizes
 
     def use(self, views: list[memoryview]) -> None:
-        """Take memory for the message, one writable view for each of :meth:`segment_sizes`, and store what came so far.
+        """Take memory for the message, one writable view for each of :meth:`segment_sizes`.
 
         Raises:
             ValueError: number or sizes of the views are not as asked, or one is not contiguous or cannot be written. A fault of the hook.
@@ -113,10 +110,7 @@ class Assembly:
         self.views = flat
         self.index = -1
         self.at = self.end = 0
-        prefix = bytes(self.prefix)
-        self.prefix = bytearray()
         self._next_view()
-        self.store(prefix, 0, len(prefix))
 
     def store(self, data: bytes, start: int, stop: int) -> None:
         """Copy bytes that landed elsewhere to where they belong."""

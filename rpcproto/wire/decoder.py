@@ -424,8 +424,6 @@ class Decoder:
         if current is not None:
             if current.views is not None:
                 current.store(_bytes.copy_out(data, at, at + size), 0, size)
-            elif current.state != tuning.DISCARDED:
-                current.prefix += _bytes.copy_out(data, at, at + size)
             if self.left == 0:
                 self._frame_done(current)
         return size

@@ -10,6 +10,7 @@ from rpcproto.wire.spec import CREDIT_MAX, GREETING_SIZE, MAGIC, MINOR, VERSION,
 
 _LAYOUT = struct.Struct("<8sBBBBIIIQIIIIQ8x")
 _MIN_WINDOW = 65_536
+_MIN_FRAME = 131_072
 _MAX_FRAME = 2**24 - 1
 
 
@@ -107,7 +108,7 @@ def decode_greeting(data: bytes, our_role: int) -> Greeting:
         raise RemoteProtocolError(
             f"the peer's role is {role}, ours {our_role}: one must be 1, the other 2", code=ErrorCode.GREETING
         )
-    _check("max frame", max_frame, _MIN_WINDOW, _MAX_FRAME)
+    _check("max frame", max_frame, _MIN_FRAME, _MAX_FRAME)
     _check("max message", max_message, 1, 2**63 - 1)
     _check("call window", call, _MIN_WINDOW, CREDIT_MAX)
     _check("connection window", connection, call, CREDIT_MAX)

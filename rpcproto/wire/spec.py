@@ -19,8 +19,8 @@ __all__ = [
     "MAX_METHOD_IDS",
     "MAX_METHOD_NAME",
     "MINOR",
+    "MIN_COST",
     "MIN_FRAGMENT",
-    "PROBE_SIZE",
     "VERSION",
     "CreditClass",
     "ErrorCode",
@@ -49,8 +49,8 @@ CREDIT_MAX = 2**31 - 1
 INLINE_MAX = 64 * 1024
 """A message of up to this many bytes is one frame and keeps its place in the order; larger ones are bulk."""
 
-PROBE_SIZE = 16 * 1024
-"""Most bytes of its message that the FIRST frame of a message above the call window carries, before it is admitted."""
+MIN_COST = 64
+"""What the smallest message costs of a window, and a message above the call window, whose bytes are admitted apart."""
 
 MIN_FRAGMENT = 1024
 """Fragments below this, other than the last one of a message, are tolerated once a message (CVE-2019-9518)."""

@@ -362,6 +362,23 @@ def test_row_24_credit_of_calls_that_end_in_any_way_comes_back(
     pair.pump()
 
 
+@pytest.mark.parametrize("size", [70_000, 200_000])
+@pytest.mark.parametrize("kind", ["request", "reply"])
+def test_row_24_a_message_dropped_before_its_first_byte_gives_its_credit_back(
+    pair: ConnectionPair, kind: str, size: int
+) -> None:
+    for _ in range(40):
+        call = pair.left.request("echo" if kind == "request" else "fill", bytes(size) if kind == "request" else b"200000")
+        if kind == "reply":
+            pair.carry(pair.left, pair.right)
+        pair.left.connection.cancel_call(call.call_id)
+        if kind == "reply":
+            pair.carry(pair.left, pair.right)
+    last = pair.left.request("fill", b"60000")
+    pair.pump()
+    assert last.outcome == bytes(60_000)
+
+
 def test_row_24_many_half_sent_messages_leave_the_window_whole(pair: ConnectionPair) -> None:
     for _ in range(500):
         call = pair.left.request("echo", bytes(200_000))
