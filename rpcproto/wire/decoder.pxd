@@ -21,7 +21,8 @@ cdef class Decoder:
     cdef Py_ssize_t left
     cdef bint more
     cdef bint direct
-    cdef bytes tail
+    cdef bytearray tail
+    cdef Py_ssize_t need
     cdef ReceiveArena reading
     cdef Py_ssize_t offered
     cdef int read_view
@@ -40,7 +41,7 @@ cdef class Decoder:
     cpdef bint incomplete(self)
     cdef object _stop(self, object error)
     cdef object _received_direct(self, Py_ssize_t nbytes)
-    @cython.locals(start=Py_ssize_t, stop=Py_ssize_t, size=Py_ssize_t, arena=ReceiveArena, tail=bytes, joined=bytearray)
+    @cython.locals(start=Py_ssize_t, stop=Py_ssize_t, size=Py_ssize_t, arena=ReceiveArena, tail=bytearray)
     cdef object _received(self, Py_ssize_t nbytes)
     @cython.locals(done=Py_ssize_t)
     cdef object _run(self, bytearray data, Py_ssize_t start, Py_ssize_t stop)

@@ -56,6 +56,7 @@ class Decoder:
         "memory",
         "messages",
         "more",
+        "need",
         "offered",
         "paused",
         "quantum",
@@ -90,7 +91,8 @@ class Decoder:
         self.left = 0
         self.more = False
         self.direct = False
-        self.tail: bytes | None = None
+        self.tail: bytearray | None = None
+        self.need = 0
         self.reading: ReceiveArena | None = None
         self.offered = 0
         self.read_view = 1
@@ -142,7 +144,7 @@ class Decoder:
             return
         self.tail = None
         try:
-            self._run(bytearray(tail), 0, len(tail))
+            self._run(tail, 0, len(tail))
         except BaseException as error:
             self._stop(error)
         self.sink.on_read_done()
@@ -197,14 +199,16 @@ class Decoder:
         tail = self.tail
         if tail is not None:
             size = len(tail)
-            self.tail = None
-            if size > tuning.HEADROOM:
-                joined = bytearray(tail)
-                joined += _bytes.copy_out(arena.memory, start, stop)
-                self._run(joined, 0, len(joined))
+            if size + nbytes < self.need or size > tuning.HEADROOM:
+                # Gathered until there is enough to parse, so that a frame that comes in drips costs linear time.
+                tail += _bytes.copy_out(arena.memory, start, stop)
+                if len(tail) >= self.need:
+                    self.tail = None
+                    self._run(tail, 0, len(tail))
                 return
+            self.tail = None
             start -= size
-            _bytes.copy_bytes(arena.memory, start, tail, size)
+            _bytes.copy_view(arena.memory, start, tail, size)
         arena.leased = True
         try:
             self._run(arena.memory, start, stop)
@@ -219,7 +223,7 @@ class Decoder:
         if self.state == tuning.STOPPED:
             return
         if done < stop:
-            self.tail = _bytes.copy_out(data, done, stop)
+            self.tail = data[done:stop]
             if self.paused:
                 self.sink.on_backlog()
         self.paused = False
@@ -245,6 +249,7 @@ class Decoder:
             if quota == 0:
                 self.paused = True
             if self.paused or stop - at < spec.HEADER_SIZE:
+                self.need = spec.HEADER_SIZE
                 break
             quota -= 1
             start_of_header = _bytes.u64(data, at)  # two loads for the whole header: calls are dear in the pure build
@@ -260,6 +265,7 @@ class Decoder:
             if kind <= spec.ITEM and kind > 0:
                 if length <= spec.INLINE_MAX and (flags & (spec.FIRST | spec.MORE)) == spec.FIRST:
                     if end > stop:
+                        self.need = end - at
                         break
                     self.frames += 1
                     self.messages += 1
@@ -268,6 +274,7 @@ class Decoder:
                     continue
                 used = self._fragment(data, at, stop, end, kind, flags)
                 if used == 0:
+                    self.need = spec.HEADER_SIZE + self.head.need
                     break
                 self.frames += 1
                 at += used
@@ -276,6 +283,7 @@ class Decoder:
                 if length > spec.INLINE_MAX:
                     raise self._wrong_size(kind, length)
                 if end > stop:
+                    self.need = end - at
                     break
                 self.frames += 1
                 self._control(data, at, end, kind)

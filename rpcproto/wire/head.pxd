@@ -13,6 +13,8 @@ cdef class Head:
     cdef public object metadata
     cdef public long long body_size
     cdef public object sizes
+    cdef Py_ssize_t start
+    cdef readonly Py_ssize_t need
 
     cpdef object clear(self)
     @cython.locals(parts=int, head=uint64_t)

@@ -26,13 +26,27 @@ class Head:
         metadata: or None.
         body_size: size of the body in bytes, or -1 if the frame's length tells.
         sizes: sizes of the buffers in bytes, or None.
+        need: if the head was not all in memory: how many bytes of it must be to go on.
     """
 
-    __slots__ = ("body_size", "deadline_ms", "max_buffers", "max_metadata", "metadata", "method", "name", "sizes")
+    __slots__ = (
+        "body_size",
+        "deadline_ms",
+        "max_buffers",
+        "max_metadata",
+        "metadata",
+        "method",
+        "name",
+        "need",
+        "sizes",
+        "start",
+    )
 
     def __init__(self, max_metadata: int, max_buffers: int) -> None:
         self.max_metadata = max_metadata
         self.max_buffers = max_buffers
+        self.start = 0
+        self.need = 0
         self.clear()
 
     def clear(self) -> None:
@@ -49,6 +63,8 @@ class Head:
         head, or 0 if it is not yet all in memory."""
         if end - at < 4:
             raise bad_head(call_id, "is cut off")
+        self.start = at
+        self.need = 4
         if stop - at < 4:
             return 0
         head = _bytes.u64(data, at) if stop - at >= 8 else _bytes.u32(data, at)
@@ -127,6 +143,7 @@ class Head:
     def _within(self, need: int, stop: int, end: int, call_id: int) -> bool:
         if need > end:
             raise bad_head(call_id, "does not fit its frame")
+        self.need = need - self.start
         return need <= stop
 
     def _announced(self, data: bytearray, at: int, call_id: int) -> int:

