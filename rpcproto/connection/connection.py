@@ -21,7 +21,7 @@ from rpcproto.connection.window import ReceiveWindow
 from rpcproto.errors import ConnectionLost, DeadlineExceeded, GoingAway, Overloaded, RemoteProtocolError
 from rpcproto.wire import _tuning as tuning
 from rpcproto.wire import spec
-from rpcproto.wire.spec import ErrorCode
+from rpcproto.wire.spec import ErrorCode, Mechanism
 from rpcproto.wire.spec import FrameType as Kind
 
 if TYPE_CHECKING:
@@ -132,6 +132,11 @@ class Connection(Answering):
                 return
 
     def on_greeting(self, greeting: Greeting) -> int:
+        if greeting.mechanism != Mechanism.NONE:
+            raise RemoteProtocolError(
+                f"the peer wants to authenticate by mechanism {greeting.mechanism}, this side by none",
+                code=ErrorCode.AUTHENTICATION,
+            )
         self.greeting = greeting
         self.peer_max_message = greeting.max_message
         self.outbox.open(greeting.connection_window, greeting.call_window, greeting.max_frame)

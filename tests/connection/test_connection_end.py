@@ -294,7 +294,7 @@ def test_row_40_notifies_above_the_last_id_fail_too(make_side: MakeSide) -> None
 def test_row_40_new_calls_are_refused_after_our_goaway(side: Side, size: int) -> None:
     side.connection.go_away(False)
     side.sent()
-    side.receive(frames.opening(1, bytes(size)) if size < 65_536 else frames.first(1, bytes(2000), size))
+    side.receive(frames.opening(1, bytes(size)) if size < 65_536 else frames.first(1, b"", size))
     (frame,) = side.sent()
     assert (frame.kind, frame.aux) == (spec.ERROR, ErrorCode.GOING_AWAY)
     assert not side.shell.called
@@ -360,7 +360,7 @@ def test_fault_3_a_message_that_makes_no_progress_ends_its_connection(make_side:
 def test_fault_3_a_message_that_waits_for_us_is_not_blamed(make_side: MakeSide) -> None:
     side = make_side()
     claim = side.budget.reserve(64 << 20, lambda _: None, None)
-    side.receive(frames.first(1, bytes(16_384), 500_000))
+    side.receive(frames.first(1, b"", 500_000))
     side.connection.check_progress(side.shell.clock.now + 1)
     side.connection.check_progress(side.shell.clock.now + 1000)
     assert side.breach is None

@@ -262,7 +262,7 @@ def test_row_14_a_reply_is_delivered_once(make_side: Make) -> None:
 
 def test_row_14_credit_counts_for_a_large_reply_of_ours(side: Side) -> None:
     side.receive(frames.opening(1, b"70000", name="fill"))
-    assert sum(len(frame.payload) for frame in side.sent()) < 17_000
+    assert sum(len(frame.payload) for frame in side.sent()) < 100
     side.admit(1, 70_000)
     assert sum(len(frame.payload) for frame in side.sent()) > 50_000
 
@@ -328,7 +328,7 @@ def test_row_13_ids_rise_and_have_a_parity(side: Side, shape: str, call_id: int)
         "whole": frames.opening(call_id, b"x"),
         "buffers": frames.opening(call_id, b"xy", size=1, buffers=[1]),
         "pieces": frames.first(call_id, b"x" * 2000, 5000),
-        "large": frames.first(call_id, b"x" * 2000, 5 << 20),
+        "large": frames.first(call_id, b"", 5 << 20),
     }[shape]
     side.receive(piece)
     assert side.breach is not None
