@@ -31,7 +31,13 @@ class Answering(Calling):
         self.calls_served += 1
         cost = size if size > 64 else 64
         outbox = self.outbox
-        if buffers is None and size <= spec.INLINE_MAX and cost <= outbox.credit_replies and not outbox.blocked:
+        if (
+            size <= self.peer_max_message
+            and buffers is None
+            and size <= spec.INLINE_MAX
+            and cost <= outbox.credit_replies
+            and not outbox.blocked
+        ):
             outbox.credit_replies -= cost
             outbox.small.reply(codec, call_id, body, size)
             if not outbox.reading:

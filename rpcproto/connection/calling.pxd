@@ -14,10 +14,10 @@ cdef class Calling(ConnectionState):
     cpdef object request(self, PendingCall call, str method, int codec, object body, object buffers, Py_ssize_t size,
                          double timeout)
     @cython.locals(outbox=Outbox, method_id=int, call_id=uint64_t, cost=Py_ssize_t, message=OutMessage)
-    cpdef object notify(self, object handle, str method, int codec, object body, object buffers, Py_ssize_t size)
+    cpdef object notify(self, PendingCall handle, str method, int codec, object body, object buffers, Py_ssize_t size)
     cpdef object cancel_call(self, uint64_t call_id)
     cpdef object ping(self, object waiter)
-    cpdef object on_written(self, object handle)
+    cpdef object on_written(self, PendingCall handle)
     @cython.locals(cost=Py_ssize_t, amount="long long", inbox=Inbox)
     cpdef int on_reply(self, uint64_t call_id, int codec, object metadata, object body, object buffers,
                        Py_ssize_t size) except -1

@@ -8,7 +8,7 @@ from rpcproto.connection import _states as states
 from rpcproto.connection.calls import OutMessage
 from rpcproto.connection.failures import failure, too_large
 from rpcproto.connection.state import ConnectionState
-from rpcproto.errors import LocalProtocolError, Overloaded
+from rpcproto.errors import GoingAway, LocalProtocolError, Overloaded
 from rpcproto.wire import spec
 from rpcproto.wire.failure import decode_failure
 from rpcproto.wire.spec import ErrorCode
@@ -94,7 +94,7 @@ class Calling(ConnectionState):
         outbox.signal()
 
     def notify(
-        self, handle: object, method: str, codec: int, body: Buffer, buffers: Sequence[Buffer] | None, size: int
+        self, handle: PendingCall, method: str, codec: int, body: Buffer, buffers: Sequence[Buffer] | None, size: int
     ) -> None:
         """Send a notify. The handler is told by ``on_written(handle)`` once its last byte is handed over.
 
@@ -117,6 +117,7 @@ class Calling(ConnectionState):
         ):
             outbox.credit_calls -= cost
             outbox.small.opening(spec.NOTIFY, spec.END, codec, call_id, method_id, -1, body, size)
+            handle.sent = True
             outbox.note(handle)
             outbox.signal()
             return
@@ -142,7 +143,7 @@ class Calling(ConnectionState):
             raise self._closed_error("ping")
         self.outbox.ping(waiter)
 
-    def on_written(self, handle: object) -> None:
+    def on_written(self, handle: PendingCall) -> None:
         """The shell tells that the last byte of a notify was handed over."""
         self.handler.on_written(handle)
 
@@ -161,7 +162,10 @@ class Calling(ConnectionState):
         if not inbox.kept or not inbox.complete(call_id):
             inbox.replies.take(cost)
         call = self.calls.pop(call_id, None)
-        if call is not None:
+        if call is not None and size > self.max_message:
+            text = f"the reply to {call.method}"
+            self.handler.on_failure(call, too_large(text, size, self.max_message, "this side's"))
+        elif call is not None:
             self.handler.on_reply(call, codec, metadata, body, buffers)
         else:
             self._stray_reply(call_id, Kind.REPLY)
@@ -174,7 +178,7 @@ class Calling(ConnectionState):
     def on_error(self, call_id: int, code: int, payload: bytes) -> int:
         self.outbox.reading = True
         texts = decode_failure(payload)
-        call = self.calls.pop(call_id, None)
+        call = self.calls.pop(call_id, None) or self.outbox.drop_notify(call_id)
         if call is None:
             self._stray_reply(call_id, Kind.ERROR)
             return 0
@@ -187,11 +191,18 @@ class Calling(ConnectionState):
         outbox = self.outbox
         if self.state != states.OPEN:
             raise self._closed_error(method)
+        if self.next_id > spec.CALL_ID_MAX:
+            raise GoingAway(
+                f"{method} at {self.peer}: not sent, the call ids of this connection are used up; connect again"
+            )
         if size > self.peer_max_message or not (buffers is None or self._head_fits(buffers)):
             raise too_large(method, size, self.peer_max_message, "the peer's")
         if not method_id and not 0 < len(method.encode()) <= spec.MAX_METHOD_NAME:
             raise LocalProtocolError(f"a method name has 1 to {spec.MAX_METHOD_NAME} bytes of UTF-8, not {method!r}")
-        if outbox.small.size + outbox.waiting + outbox.blocked_size + outbox.probing_size + self.unsent > self.max_queued:
+        if (
+            outbox.small.size + outbox.waiting + outbox.blocked_size + outbox.probing_size + self.unsent
+            > self.max_queued
+        ):
             raise Overloaded(
                 f"{method} at {self.peer}: not sent, since {self.queued()} bytes wait to be sent already, above this "
                 f"side's max_queued of {self.max_queued}",

@@ -37,7 +37,7 @@ cdef class OutMessage:
     cdef public bint begun
     cdef public bint admitted
     cdef public PendingCall call
-    cdef public object handle
+    cdef public PendingCall handle
     cdef public object method
     cdef public double deadline
 

@@ -109,7 +109,7 @@ class OutMessage:
         self.begun = False
         self.admitted = True
         self.call: PendingCall | None = None
-        self.handle: object = None
+        self.handle: PendingCall | None = None
         self.method = ""
         self.deadline = 0.0
 

@@ -171,7 +171,7 @@ class Connection(Answering):
                 code=ErrorCode.FLOOD,
             )
         if (call_id & 1) == self.parity:
-            call = self.calls.pop(call_id, None)
+            call = self.calls.pop(call_id, None) or self.outbox.drop_notify(call_id)
             if call is not None:
                 self._drop_messages(call_id)
                 text = "the peer gave the call up"
@@ -183,7 +183,7 @@ class Connection(Answering):
             raise self._breach(call_id, "a CANCEL for a call that was never opened")
         self._drop_messages(call_id)
         running = self.running.get(call_id)
-        if running is not None and not running.over:
+        if running is not None and not running.over and running.kind != spec.NOTIFY:
             running.over = True
             self.handler.on_cancel(running, code)
         return 0
@@ -232,17 +232,17 @@ class Connection(Answering):
         first = self.state == states.OPEN
         self.state = states.DRAINING
         if last_call_id < spec.CALL_ID_MAX:
-            for call in list(self.calls.values()):
-                if call.call_id > last_call_id and self.calls.pop(call.call_id, None) is call:
-                    self._drop_messages(call.call_id)
-                    self.handler.on_failure(
-                        call,
-                        GoingAway(
-                            f"{call.method} at {self.peer}: not started, the peer shut down",
-                            method=call.method,
-                            peer=self.peer,
-                        ),
-                    )
+            above = [call for call in self.calls.values() if call.call_id > last_call_id]
+            for call in above:
+                del self.calls[call.call_id]
+                self._drop_messages(call.call_id)
+            for message in self.outbox.waiting_notifies():
+                if message.call_id > last_call_id and message.handle is not None:
+                    self.outbox.drop(message.call_id)
+                    above.append(message.handle)
+            for call in above:
+                text = f"{call.method} at {self.peer}: not started, the peer shut down"
+                self.handler.on_failure(call, GoingAway(text, method=call.method, peer=self.peer))
         if first:
             self.handler.on_drain()
         return 0
@@ -272,7 +272,8 @@ class Connection(Answering):
             else:
                 entry = self._method(call_id, message.method)
             if entry is None or self.started_away or message.deadline_ms == 0 or size > self.max_message:
-                self._turn_away(entry, message.kind, call_id, message.deadline_ms, size)
+                # Answered even if it is a notify: its sender waits to be told.
+                self._turn_away(entry, spec.REQUEST, call_id, message.deadline_ms, size)
                 inbox.drop(message)
             else:
                 inbox.keep(message)

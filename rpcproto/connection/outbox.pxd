@@ -1,7 +1,7 @@
 import cython
 from libc.stdint cimport uint64_t
 
-from rpcproto.connection.calls cimport OutMessage
+from rpcproto.connection.calls cimport OutMessage, PendingCall
 from rpcproto.connection.handler cimport CallHandler
 from rpcproto.wire cimport spec
 from rpcproto.wire.encoder cimport Encoder
@@ -27,6 +27,7 @@ cdef class Outbox:
     cdef uint64_t ping_count
     cdef bint reading
     cdef readonly Py_ssize_t waiting
+    cdef Py_ssize_t announced
     cdef readonly Py_ssize_t taken
     cdef list small_handles
     cdef readonly list handles
@@ -40,20 +41,22 @@ cdef class Outbox:
     cpdef object send(self, OutMessage message)
     @cython.locals(have=Py_ssize_t, cost=Py_ssize_t, message=OutMessage)
     cpdef object add_credit(self, int aux, uint64_t amount)
-    @cython.locals(size=Py_ssize_t)
+    @cython.locals(size=Py_ssize_t, before=Py_ssize_t)
     cdef object _put(self, OutMessage message, Py_ssize_t cost)
-    cpdef object note(self, object handle)
+    cpdef object note(self, PendingCall handle)
     @cython.locals(message=OutMessage)
     cpdef bint admit(self, uint64_t call_id, uint64_t size)
     @cython.locals(message=OutMessage, queued=OutMessage)
     cpdef bint drop(self, uint64_t call_id)
     cdef object _skip_dropped(self)
     cdef object _add_bulk(self, OutMessage message)
+    cpdef list waiting_notifies(self)
+    cpdef PendingCall drop_notify(self, uint64_t call_id)
     cpdef list clear(self)
     @cython.locals(size=Py_ssize_t, parts=list, taken=list, control=Encoder, small=Encoder)
     cpdef list take(self, Py_ssize_t limit)
-    @cython.locals(message=OutMessage, most=Py_ssize_t, before=Py_ssize_t, busy=bint, small=Encoder, taken=list)
-    cdef list _take_bulk(self, list parts, Py_ssize_t limit, Py_ssize_t size)
+    @cython.locals(message=OutMessage, most=Py_ssize_t, before=Py_ssize_t, small=Encoder, taken=list)
+    cdef list _take_bulk(self, list parts, Py_ssize_t limit, Py_ssize_t size, bint busy)
     @cython.locals(head=bytes, flags=int, left=Py_ssize_t, size=Py_ssize_t, pieces=list)
     cdef object _frame(self, OutMessage message, Py_ssize_t most)
     cdef bytes _head(self, OutMessage message)

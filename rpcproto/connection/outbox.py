@@ -21,7 +21,7 @@ from rpcproto.wire.encoder import Encoder, encode_head
 from rpcproto.wire.spec import ErrorCode
 
 if TYPE_CHECKING:
-    from rpcproto.connection.calls import OutMessage
+    from rpcproto.connection.calls import OutMessage, PendingCall
     from rpcproto.connection.handler import CallHandler
     from rpcproto.wire.memory import ScratchStack
 
@@ -48,11 +48,13 @@ class Outbox:
         waiting: bytes of bulk messages that wait for nothing but the socket.
         probing: large messages that wait to be admitted.
         probing_size: their bytes.
+        announced: bytes among the small ones that are first frames of large messages.
         taken: bytes returned by the last :meth:`take`.
         handles: of notifies whose last byte the last :meth:`take` returned, or None.
     """
 
     __slots__ = (
+        "announced",
         "blocked",
         "blocked_calls",
         "blocked_replies",
@@ -96,10 +98,11 @@ class Outbox:
         self.ping_count = 0
         self.reading = False
         self.waiting = 0
+        self.announced = 0
         self.probing_size = 0
         self.taken = 0
-        self.small_handles: list[object] | None = None
-        self.handles: list[object] | None = None
+        self.small_handles: list[PendingCall] | None = None
+        self.handles: list[PendingCall] | None = None
 
     def open(self, credit: int, call_window: int, max_frame: int) -> None:
         """Take the peer's limits from its greeting."""
@@ -191,14 +194,16 @@ class Outbox:
             return
         if message.kind <= spec.CHANNEL or not message.admitted:
             # Announced at once and in order, since ids must rise on the wire. Its bytes may be overtaken.
+            before = self.small.size
             self._frame(message, 0)
+            self.announced += self.small.size - before
         if message.admitted:
             self._add_bulk(message)
         else:
             self.probing[message.call_id] = message
             self.probing_size += size
 
-    def note(self, handle: object) -> None:
+    def note(self, handle: PendingCall) -> None:
         """``handle`` waits for what was just put among the small messages."""
         if self.small_handles is None:
             self.small_handles = []
@@ -247,10 +252,23 @@ class Outbox:
                 return not queued.begun
         return False
 
-    def clear(self) -> list[object]:
+    def waiting_notifies(self) -> list[OutMessage]:
+        """The notifies of which not every byte was taken."""
+        messages = [*(self.bulk or ()), *self.probing.values(), *self.blocked.values()]
+        return [message for message in messages if message.handle is not None]
+
+    def drop_notify(self, call_id: int) -> PendingCall | None:
+        """Send nothing more of a notify. Returns its handle; None if no notify of this id waits."""
+        for message in self.waiting_notifies():
+            if message.call_id == call_id:
+                self.drop(call_id)
+                return message.handle
+        return None
+
+    def clear(self) -> list[PendingCall]:
         """Forget everything, so that a last frame can be sent. Returns the handles that still waited."""
         handles = self.small_handles or []
-        for message in [*(self.bulk or ()), *self.probing.values(), *self.blocked.values()]:
+        for message in self.waiting_notifies():
             if message.handle is not None:
                 handles.append(message.handle)
         self.control.take()
@@ -281,15 +299,15 @@ class Outbox:
         self.handles = self.small_handles
         self.small_handles = None
         if self.bulk:
-            parts = self._take_bulk(parts, limit, size)
+            parts = self._take_bulk(parts, limit, size, size > self.announced)
         else:
             self.taken = size
+        self.announced = 0
         return parts
 
-    def _take_bulk(self, parts: list[Buffer] | None, limit: int, size: int) -> list[Buffer] | None:
+    def _take_bulk(self, parts: list[Buffer] | None, limit: int, size: int, busy: bool) -> list[Buffer] | None:
         small = self.small
         bulk = self.bulk
-        busy = size > 0
         while bulk and size < limit:
             message = bulk.popleft()
             most = spec.INLINE_MAX if busy or bulk else self.max_frame
@@ -321,6 +339,8 @@ class Outbox:
                 most = min(most, self.max_frame - len(head))
             if message.call is not None:
                 message.call.sent = True
+            if message.handle is not None:
+                message.handle.sent = True
         left = message.left
         pieces = message.cut(most)
         size = left - message.left

@@ -28,8 +28,8 @@ cdef class ConnectionState(FrameSink):
     cdef readonly Outbox outbox
     cdef readonly Inbox inbox
     cdef int parity
-    cdef readonly uint64_t next_id
-    cdef readonly uint64_t last_id
+    cdef public uint64_t next_id
+    cdef public uint64_t last_id
     cdef readonly dict calls
     cdef readonly dict running
     cdef readonly Py_ssize_t running_size

@@ -178,8 +178,7 @@ class ConnectionState(FrameSink):
         for call in calls.values():
             self.handler.on_failure(call, self._lost_error(call.method, call.sent))
         for handle in handles:
-            if isinstance(handle, PendingCall):
-                self.handler.on_failure(handle, self._lost_error(handle.method, True))
+            self.handler.on_failure(handle, self._lost_error(handle.method, handle.sent))
         for waiter in pings.values():
             if isinstance(waiter, PendingCall):
                 self.handler.on_failure(waiter, self._lost_error("ping", True))

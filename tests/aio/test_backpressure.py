@@ -36,9 +36,9 @@ def test_row_25_a_peer_that_never_reads_replies_is_paused_and_then_cut_off(run):
             await poll(lambda: not server.peers)
             proxy.down.resume()
             outcomes = await asyncio.gather(*replies, return_exceptions=True)
-            lost = [each for each in outcomes if isinstance(each, rpcproto.ConnectionLost)]
-            assert lost
-            assert len(lost) + sum(isinstance(each, bytes) for each in outcomes) == 40
+            # Some were answered, some refused when too much waited already, and the rest was cut off.
+            assert {type(each) for each in outcomes} <= {bytes, rpcproto.Overloaded, rpcproto.ConnectionLost}
+            assert rpcproto.ConnectionLost in {type(each) for each in outcomes}
 
     run(main())
 
@@ -67,14 +67,14 @@ def test_row_25_reading_goes_on_when_the_peer_reads_again(run):
         async with proxied_pair(kit, server=options) as (server, client, proxy):
             for _ in range(3):
                 proxy.down.stop()
-                replies = [client.request("Kit.produce", 900_000) for _ in range(20)]
+                replies = [client.request("Kit.produce", 900_000) for _ in range(8)]
                 await poll(lambda: server.peers[0].stats()["bytes_queued"] > 2 * MIB)
                 replies += [client.request("Kit.echo", n) for n in range(100)]
                 await turns(5)
                 proxy.down.resume()
                 answers = await asyncio.gather(*replies)
-                assert answers[20:] == list(range(100))
-                assert [len(each) for each in answers[:20]] == [900_000] * 20
+                assert answers[8:] == list(range(100))
+                assert [len(each) for each in answers[:8]] == [900_000] * 8
 
     run(main())
 

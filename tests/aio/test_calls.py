@@ -341,7 +341,18 @@ def test_the_kind_of_a_call_must_fit(run, address):
     run(main())
 
 
-NAMES = ["__class__", "Kit.__init__", "Kit.until", "_x", "Kit", "Kit.", ".echo", "Kit.echo.x", "Kit.echo\0", "Kit.ech\u043e"]
+NAMES = [
+    "__class__",
+    "Kit.__init__",
+    "Kit.until",
+    "_x",
+    "Kit",
+    "Kit.",
+    ".echo",
+    "Kit.echo.x",
+    "Kit.echo\0",
+    "Kit.ech\u043e",
+]
 
 
 def test_row_64_only_registered_names_are_served(run, address):

@@ -119,7 +119,6 @@ def test_a_client_drains_too(run, address):
     run(main())
 
 
-@pytest.mark.xfail(reason="outbox: the frame of a later call overtakes FIRST of a large one", strict=True)
 def test_closing_waits_until_all_is_sent(run):
     async def main():
         kit = Kit()

@@ -192,7 +192,7 @@ ANSWERS = {
     "a must-capability": (greeting()[:12] + b"\x01\0\0\0" + greeting()[16:], "capabilit"),
     "the same role": (greeting(Role.INITIATOR), "role"),
     "another mechanism": (greeting()[:11] + b"\x01" + greeting()[12:], "mechanism"),
-    "an absurd limit": (greeting()[:16] + b"\0\0\0\0" + greeting()[20:], "frame"),
+    "an absurd limit": (greeting()[:20] + b"\0\0\0\0" + greeting()[24:], "frame"),
 }
 
 
@@ -217,9 +217,8 @@ def test_row_1_row_3_connecting_to_what_is_no_peer(run, name):
 def test_a_greeting_of_a_higher_minor_version_and_unknown_may_bits_is_accepted(run):
     data = bytearray(greeting())
     data[9] = 7
-    data[16 - 0 : 16] = b""
-    data = bytearray(greeting())
-    data[9] = 7
+    data[16:20] = b"\xff\xff\xff\xff"
+    data[56:64] = b"reserved"
 
     async def main():
         async with fake_server(bytes(data)) as address:

@@ -225,9 +225,10 @@ def test_fault_15_an_exception_in_a_codec_fails_the_call_alone(run, address):
     async def main():
         kit = Kit()
         options = {"codec": codec}
-        async with rpcproto.serve(kit, address, **options) as server, rpcproto.connect(
-            server.address, **options
-        ) as client:
+        async with (
+            rpcproto.serve(kit, address, **options) as server,
+            rpcproto.connect(server.address, **options) as client,
+        ):
             for step in ("decode_args", "encode_value", "decode_value"):
                 codec.fails = step
                 with pytest.raises(rpcproto.RpcError, match=step):

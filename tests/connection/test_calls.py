@@ -64,11 +64,19 @@ def test_fault_10_empty_pieces_are_never_parts() -> None:
 
 
 def test_whole_pieces_are_passed_on_as_they_are() -> None:
-    buffer = bytearray(100)
-    assert message(b"", [buffer]).cut(100)[0] is buffer
-    first = message(b"", [buffer]).cut(99)[0]
+    buffer = bytearray(5000)
+    assert message(b"", [buffer]).cut(5000)[0] is buffer
+    first = message(b"", [buffer]).cut(4999)[0]
     assert isinstance(first, memoryview)
     assert first.obj is buffer
+
+
+def test_fault_8_small_pieces_are_copied() -> None:
+    body, buffer = bytearray(b"b" * 4096), bytearray(b"c")
+    out = message(body, [buffer])
+    body[:] = b"?" * 4096
+    buffer.clear()
+    assert b"".join(out.cut(5000)) == b"b" * 4096 + b"c"
 
 
 @given(st.binary(max_size=50), st.lists(st.binary(max_size=50), max_size=6), st.lists(st.integers(1, 60), max_size=40))

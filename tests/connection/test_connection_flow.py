@@ -382,10 +382,13 @@ def test_row_24_credit_of_calls_that_end_in_any_way_comes_back(
 @pytest.mark.parametrize("size", [70_000, 200_000])
 @pytest.mark.parametrize("kind", ["request", "reply"])
 def test_row_24_a_message_dropped_before_its_first_byte_gives_its_credit_back(
-    pair: ConnectionPair, kind: str, size: int
+    make_pair: Make, kind: str, size: int
 ) -> None:
+    limits = small_limits(call_window=100_000)
+    pair = make_pair({"limits": limits}, {"limits": limits})
+    method, body = ("echo", bytes(size)) if kind == "request" else ("fill", str(size).encode())
     for _ in range(40):
-        call = pair.left.request("echo" if kind == "request" else "fill", bytes(size) if kind == "request" else b"200000")
+        call = pair.left.request(method, body)
         if kind == "reply":
             pair.carry(pair.left, pair.right)
         pair.left.connection.cancel_call(call.call_id)

@@ -58,14 +58,17 @@ def test_nothing_to_send() -> None:
 
 
 def test_control_comes_before_small_before_bulk() -> None:
+    """The FIRST frame of a large call goes among the small ones, since ids must rise on the wire; its bytes are bulk."""
     box = outbox()
     box.send(message(1, 200_000))
     box.send(message(3, 10))
     box.small.frame(spec.CANCEL, spec.END, ErrorCode.CANCELLED, 9, b"")
     box.control.frame(spec.PING, 0, 0, 0, bytes(8))
-    kinds = [(frame.kind, frame.call_id) for frame in taken(box)]
-    assert kinds[:3] == [(spec.PING, 0), (spec.REQUEST, 3), (spec.CANCEL, 9)]
-    assert {call_id for _, call_id in kinds[3:]} == {1}
+    found = taken(box)
+    kinds = [(frame.kind, frame.call_id) for frame in found]
+    assert kinds[:4] == [(spec.PING, 0), (spec.REQUEST, 1), (spec.REQUEST, 3), (spec.CANCEL, 9)]
+    assert body_size(found[1]) == 0
+    assert {call_id for _, call_id in kinds[4:]} == {1}
 
 
 def test_small_messages_keep_their_order() -> None:
@@ -212,19 +215,31 @@ def all_of_unadmitted(box: Outbox) -> list[Frame]:
     return found
 
 
+@pytest.mark.parametrize("kind", [spec.REQUEST, spec.REPLY])
 @pytest.mark.parametrize("state", ["blocked", "queued", "begun", "probing"])
-def test_row_27_dropping_tells_whether_anything_was_sent(state: str) -> None:
+def test_row_27_dropping_tells_whether_anything_was_sent(state: str, kind: int) -> None:
     box = outbox(credit=100_000, call_window=65_536 if state == "probing" else 100_000)
     if state == "blocked":
-        box.send(message(1, 90_000))
+        box.send(message(1, 90_000, kind=kind))
         all_of(box)
-    box.send(message(3, 80_000))
+    box.send(message(3, 80_000, kind=kind))
     if state in ("begun", "probing"):
         taken(box, 1)
-    assert box.drop(3) == (state in ("blocked", "queued"))
-    assert all_of_unadmitted(box) == []
+    # A call is announced as soon as it is queued, a reply is not.
+    assert box.drop(3) == (state == "blocked" or (state == "queued" and kind == spec.REPLY))
+    assert sum(map(body_size, all_of_unadmitted(box))) == 0
     assert (box.sendable(), box.blocked_size) == (0, 0)
     assert not box.drop(3)
+
+
+def test_row_24_a_dropped_reply_of_which_nothing_was_sent_gives_its_credit_back() -> None:
+    box = outbox(credit=100_000, call_window=100_000)
+    box.send(message(2, 90_000, kind=spec.REPLY))
+    box.send(message(4, 50_000, kind=spec.REPLY))
+    assert box.drop(2)
+    assert [frame.call_id for frame in all_of(box)] == [4]
+    box.send(message(6, 50_000, kind=spec.REPLY))
+    assert [frame.call_id for frame in all_of(box)] == [6]
 
 
 def test_a_dropped_message_that_waited_holds_nobody_up() -> None:
