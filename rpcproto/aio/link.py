@@ -348,7 +348,11 @@ class Link(asyncio.BufferedProtocol):
             transport.close()
             return
         transport.set_protocol(_Discard(self, transport))
-        transport.write_eof()
+        try:
+            transport.write_eof()
+        except OSError:  # the peer is gone, and the loop about to find out
+            transport.abort()
+            return
         if self._reading_paused:
             transport.resume_reading()
 

@@ -102,7 +102,7 @@ async def _call(
 ) -> None:
     """The whole life of a handler in a task; ``awaitable`` is what it returned, if it was called already."""
     if running.over:
-        if hasattr(awaitable, "close"):
+        if awaitable is not None and hasattr(awaitable, "close"):
             awaitable.close()
         session.connection.finished(running)  # type: ignore[union-attr]
         session.link.on_call_done()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from rpcproto.connection.calls import PendingCall
     from rpcproto.connection.connection import Connection
 
     Buffer = bytes | bytearray | memoryview
@@ -78,7 +79,7 @@ class Writer:
         self.sends = 0
         self.bytes_sent = 0
         self.failed: OSError | None = None
-        self.handles: list[object] | None = None
+        self.handles: list[PendingCall] | None = None
         self.on_drained: Callable[[], object] | None = None
         _live.add(self)
 
@@ -141,7 +142,7 @@ class Writer:
         """Whether all that was queued has been handed to the operating system."""
         return not self.blocked and self.connection.queued() == 0
 
-    def detach(self) -> list[object]:
+    def detach(self) -> list[PendingCall]:
         """Never touch the socket again: its descriptor is about to be closed and given to somebody else.
 
         Returns:
@@ -231,7 +232,7 @@ class Writer:
             transport.write(data)
             transport = self.transport
 
-    def _hold_handles(self, handles: list[object]) -> None:
+    def _hold_handles(self, handles: list[PendingCall]) -> None:
         if self.handles is None:
             self.handles = handles
         else:

@@ -124,7 +124,7 @@ class Answering(Calling):
     ) -> int:
         self.outbox.reading = True
         inbox = self.inbox
-        cost = (size if size > 64 else 64) if size <= spec.INLINE_MAX else inbox.cost(size)
+        cost = (size if size > 64 else 64) if size <= spec.INLINE_MAX else inbox.cost(size, len(buffers or ()))
         if call_id > self.last_id and (call_id & 1) != self.parity:
             self.last_id = call_id
             inbox.calls.take(cost)

@@ -158,7 +158,7 @@ class Calling(ConnectionState):
     ) -> int:
         self.outbox.reading = True
         inbox = self.inbox
-        cost = (size if size > 64 else 64) if size <= spec.INLINE_MAX else inbox.cost(size)
+        cost = (size if size > 64 else 64) if size <= spec.INLINE_MAX else inbox.cost(size, len(buffers or ()))
         if not inbox.kept or not inbox.complete(call_id):
             inbox.replies.take(cost)
         call = self.calls.pop(call_id, None)

@@ -1,3 +1,4 @@
+import cython
 from libc.stdint cimport uint64_t
 
 from rpcproto.wire cimport _tuning as tuning
@@ -41,5 +42,6 @@ cdef class OutMessage:
     cdef public object method
     cdef public double deadline
 
+    @cython.locals(cost=Py_ssize_t)
     cpdef Py_ssize_t cost(self, Py_ssize_t call_window)
     cpdef list cut(self, Py_ssize_t most)

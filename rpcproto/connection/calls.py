@@ -115,7 +115,10 @@ class OutMessage:
 
     def cost(self, call_window: int) -> int:
         """What it costs of the connection window."""
-        return self.size if spec.MIN_COST < self.size <= call_window else spec.MIN_COST
+        cost = self.size
+        if cost > call_window:
+            cost = 0 if self.sizes is None else min(8 * len(self.sizes), call_window)
+        return cost if cost > spec.MIN_COST else spec.MIN_COST
 
     def cut(self, most: int) -> list[Buffer]:
         """The next ``most`` bytes of it, or what is left, as slices of its pieces."""

@@ -154,7 +154,7 @@ class Connection(Answering):
         buffers: list[memoryview] | None,
         size: int,
     ) -> int:
-        cost = self.inbox.cost(size)
+        cost = self.inbox.cost(size, 0 if buffers is None else len(buffers))
         self._stray_reply(call_id, Kind.ITEM)
         self.inbox.calls.take(cost)
         amount = self.inbox.calls.give_back(cost)
@@ -261,12 +261,17 @@ class Connection(Answering):
         call_id = message.call_id
         size = message.total
         if size > self.limits.call_window:
+            if message.received:
+                raise RemoteProtocolError(
+                    f"call {call_id}: {message.received} bytes of a message of {size} sent before it was admitted",
+                    code=ErrorCode.FLOW_CONTROL,
+                )
             message.expected = 0
         if message.kind <= spec.CHANNEL:
             if call_id <= self.last_id or (call_id & 1) == self.parity:
                 raise self._wrong_id(call_id)
             self.last_id = call_id
-            inbox.calls.take(inbox.cost(size))
+            inbox.calls.take(inbox.cost(size, message.buffer_count()))
             if message.name is not None:
                 entry = self._bind(call_id, message.method, message.name)
             else:
@@ -278,7 +283,7 @@ class Connection(Answering):
             else:
                 inbox.keep(message)
         elif message.kind == spec.REPLY:
-            inbox.replies.take(inbox.cost(size))
+            inbox.replies.take(inbox.cost(size, message.buffer_count()))
             call = self.calls.get(call_id)
             if call is None:
                 self._stray_reply(call_id, Kind.REPLY)
@@ -293,7 +298,7 @@ class Connection(Answering):
             else:
                 inbox.keep(message)
         else:
-            inbox.calls.take(inbox.cost(size))
+            inbox.calls.take(inbox.cost(size, message.buffer_count()))
             self._stray_reply(call_id, Kind.ITEM)
             inbox.drop(message)
         return 0

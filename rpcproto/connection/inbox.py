@@ -42,13 +42,17 @@ class Inbox:
         self.handler = handler
         self.budget = budget
         self.call_window = limits.call_window
-        self.calls = ReceiveWindow("calls", limits.connection_window, limits.max_connection_window)
-        self.replies = ReceiveWindow("replies", limits.connection_window, limits.max_connection_window)
+        self.calls = ReceiveWindow("calls", limits.connection_window, limits.max_connection_window, limits.call_window)
+        self.replies = ReceiveWindow(
+            "replies", limits.connection_window, limits.max_connection_window, limits.call_window
+        )
         self.kept: dict[int, Reservation | None] = {}
 
-    def cost(self, size: int) -> int:
-        """What a message of ``size`` bytes takes of a window."""
-        return size if spec.MIN_COST < size <= self.call_window else spec.MIN_COST
+    def cost(self, size: int, buffers: int) -> int:
+        """What a message of ``size`` bytes with so many buffers takes of a window."""
+        if size > self.call_window:
+            size = min(8 * buffers, self.call_window)
+        return size if size > spec.MIN_COST else spec.MIN_COST
 
     def grant(self, window: ReceiveWindow, amount: int) -> None:
         """Send the credit that a window's ``give_back`` returned."""
@@ -83,7 +87,7 @@ class Inbox:
         message.discard()
         message.expected = message.total
         window = self.replies if message.kind == spec.REPLY else self.calls
-        amount = window.give_back(self.cost(message.total))
+        amount = window.give_back(self.cost(message.total, message.buffer_count()))
         if amount:
             self.grant(window, amount)
 

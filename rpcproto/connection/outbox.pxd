@@ -39,8 +39,10 @@ cdef class Outbox:
     cpdef Py_ssize_t sendable(self) noexcept
     @cython.locals(cost=Py_ssize_t, reply=bint)
     cpdef object send(self, OutMessage message)
-    @cython.locals(have=Py_ssize_t, cost=Py_ssize_t, message=OutMessage)
+    @cython.locals(have=Py_ssize_t)
     cpdef object add_credit(self, int aux, uint64_t amount)
+    @cython.locals(cost=Py_ssize_t, message=OutMessage)
+    cdef object _unblock(self, int aux)
     @cython.locals(size=Py_ssize_t, before=Py_ssize_t)
     cdef object _put(self, OutMessage message, Py_ssize_t cost)
     cpdef object note(self, PendingCall handle)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from rpcproto.errors import RemoteProtocolError
 from rpcproto.wire import spec
 from rpcproto.wire.encoder import Encoder, encode_head
-from rpcproto.wire.spec import ErrorCode
+from rpcproto.wire.spec import CreditClass, ErrorCode
 
 if TYPE_CHECKING:
     from rpcproto.connection.calls import OutMessage, PendingCall
@@ -168,6 +168,10 @@ class Outbox:
             self.credit_replies += amount
         else:
             self.credit_calls += amount
+        self._unblock(aux)
+
+    def _unblock(self, aux: int) -> None:
+        """Queue what the credit suffices for."""
         queue = self.blocked_replies if aux else self.blocked_calls
         while queue:
             message = queue[0]
@@ -249,7 +253,11 @@ class Outbox:
             if queued.call_id == call_id:
                 bulk.remove(queued)
                 self.waiting -= queued.left
-                return not queued.begun
+                if queued.begun:
+                    return False
+                self.credit_replies += queued.cost(self.call_window)  # only a reply is queued before its first frame
+                self._unblock(CreditClass.REPLIES)
+                return True
         return False
 
     def waiting_notifies(self) -> list[OutMessage]:

@@ -2,6 +2,7 @@ cdef class ReceiveWindow:
     cdef readonly object name
     cdef readonly long long size
     cdef readonly long long limit
+    cdef readonly long long largest
     cdef readonly long long left
     cdef readonly long long owed
     cdef readonly long long arrived

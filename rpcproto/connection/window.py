@@ -1,12 +1,14 @@
 """Receive windows: how much a peer may have under way to us.
 
 A window holds what the peer may still send. What has been delivered is *owed* and given back in one CREDIT frame once
-it is half of the window, so that credit costs one frame in many thousand small calls.
+it is half of the window, so that credit costs one frame in many thousand small calls. But it is given back at once when
+the peer has too little left for the largest message it may send: nobody must wait for credit that is held back.
 
 The window grows with the link. After giving credit back, a probe (a PING) measures what arrives in one round trip:
 if that
-is more than two thirds of the window, the window was what held the peer back, and it is doubled. (The same estimate as
-gRPC's BDP probe.)
+is more than a third of the window, the window may be what holds the peer back, and it is doubled. (The idea of gRPC's BDP
+probe. A third, because the probe leaves with the credit for one half, and the answer jumps the queue at the peer: of a
+peer that is held back, only the other half arrives meanwhile.)
 """
 
 from __future__ import annotations
@@ -22,14 +24,16 @@ class ReceiveWindow:
         name: for error texts.
         size: initial window in bytes, as announced in the greeting.
         limit: how far it may grow, in bytes.
+        largest: what one message costs at the most, in bytes.
     """
 
-    __slots__ = ("arrived", "left", "limit", "name", "owed", "probing", "size")
+    __slots__ = ("arrived", "largest", "left", "limit", "name", "owed", "probing", "size")
 
-    def __init__(self, name: str, size: int, limit: int) -> None:
+    def __init__(self, name: str, size: int, limit: int, largest: int = 0) -> None:
         self.name = name
         self.size = size
         self.limit = limit
+        self.largest = largest
         self.left = size
         self.owed = 0
         self.arrived = 0
@@ -52,7 +56,7 @@ class ReceiveWindow:
     def give_back(self, cost: int) -> int:
         """``cost`` bytes were delivered. Returns the credit to send now, 0 for none yet."""
         self.owed += cost
-        if self.owed * 2 < self.size:
+        if self.owed * 2 < self.size and self.left >= self.largest:
             return 0
         amount = self.owed
         self.owed = 0
@@ -70,7 +74,7 @@ class ReceiveWindow:
     def end_probe(self) -> int:
         """The probe came back. Returns by how much the window was enlarged, as credit to send."""
         self.probing = False
-        if self.arrived * 3 < self.size * 2:
+        if self.arrived * 3 < self.size:
             return 0
         larger = min(self.limit, self.size * 2)
         extra = larger - self.size

@@ -42,7 +42,7 @@ async def pair(
 async def proxied_pair(
     service: Any, *, server: Mapping[str, Any] | None = None, client: Mapping[str, Any] | None = None
 ) -> AsyncIterator[tuple[rpcproto.Server, rpcproto.Client, FaultProxy]]:
-    """The same over TCP and through a :class:`FaultProxy`: ``async with proxied_pair(service) as (server, client, proxy)``.
+    """The same over TCP and through a :class:`FaultProxy`: ``async with ... as (server, client, proxy)``.
 
     When the block is left the proxy cuts what still goes through it, so that a test need not undo its faults.
     """

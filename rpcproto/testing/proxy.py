@@ -1,8 +1,8 @@
 """A TCP proxy, in the process of the test, that can be told to break things.
 
-Bytes of each direction go through a queue: a reader fills it from one socket, a writer empties it into the other one. All
-faults are those of the writer, so what it holds back fills the queue, then the system's buffers, and then the sender
-notices, as it would with a peer that does not read.
+Bytes of each direction go through a queue: a reader fills it from one socket, a writer empties it into the other one.
+All faults are those of the writer, so what it holds back fills the queue, then the system's buffers, and then the
+sender notices, as it would with a peer that does not read.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Direction:
 
 
 class FaultProxy:
-    """Forwards TCP connections to ``target``: ``async with FaultProxy(server.address) as proxy``, then use ``proxy.address``.
+    """Forwards TCP connections: ``async with FaultProxy(server.address) as proxy``, then use ``proxy.address``.
 
     Args:
         target: where to: the address of a server, ``tcp://`` or ``unix://``.
@@ -126,7 +126,7 @@ class FaultProxy:
             pipe.reset()
 
     def end(self, direction: Direction) -> None:
-        """Half-close all connections: ``direction`` brings no more bytes, only the end of input. The other one goes on."""
+        """Half-close all connections: ``direction`` brings the end of input and no more. The other one goes on."""
         for pipe in list(self._pipes):
             pipe.end(direction)
 

@@ -87,6 +87,10 @@ class Assembly:
         self.views = None
         self.view = None
 
+    def buffer_count(self) -> int:
+        """How many buffers it has."""
+        return 0 if self.sizes is None else len(self.sizes)
+
     def segment_sizes(self) -> list[int]:
         """Sizes of the pieces of memory it needs: the body, if it has one, then each buffer."""
         sizes = [] if self.sizes is None else list(self.sizes)

@@ -348,8 +348,8 @@ class Decoder:
         self, data: bytearray, begin: int, end: int, kind: int, flags: int, codec: int, call_id: int
     ) -> None:
         message = self._assembly(kind, call_id, codec, flags)
-        self.sink.on_large(message)
         message.count(end - begin, False)
+        self.sink.on_large(message)
         if message.state == tuning.ADMITTED:
             self.sink.on_allocate(message)
         if message.state != tuning.ADMITTED:
@@ -398,8 +398,8 @@ class Decoder:
             message = self._assembly(kind, call_id, _bytes.u16(data, at + 6), flags & ~spec.MORE)
             if not more and message.total != end - begin:
                 raise self._misfit(call_id, message.total, end - begin)
-            self.sink.on_large(message)
             message.count(end - begin, more)
+            self.sink.on_large(message)
             if message.state == tuning.ADMITTED and message.expected >= message.total:
                 self.sink.on_allocate(message)
             if message.state != tuning.DISCARDED:  # its peer may stop sending it at any frame, so nothing would drop it

@@ -13,7 +13,6 @@ import pytest
 
 from tests.aio._replies import FakeLoop, Owner
 
-
 _numbers = itertools.count(1)
 
 

@@ -100,7 +100,7 @@ def test_row_22_a_handler_that_takes_long_does_not_stop_its_connection(run, addr
         kit = Kit()
         async with pair(kit, address) as (_, client):
             slow = [client.request("Kit.wait", bytes(900_000), timeout=None) for _ in range(20)]
-            for n in range(20):
+            for _ in range(20):
                 assert await client.request("Kit.echo", bytes(900_000)) == bytes(900_000)
             kit.gate.set()
             assert len(await asyncio.gather(*slow)) == 20
@@ -164,7 +164,7 @@ def test_fault_28_replies_are_refused_while_too_many_wait_for_credit(run):
     async def main():
         options = {"limits": rpcproto.Limits(max_queued=2 * MIB), "timeouts": rpcproto.Timeouts(stall=0.05)}
         small = rpcproto.Limits(call_window=64 * 1024, connection_window=64 * 1024, max_connection_window=64 * 1024)
-        async with proxied_pair(Kit(), server=options, client={"limits": small}) as (server, client, proxy):
+        async with proxied_pair(Kit(), server=options, client={"limits": small}) as (server, client, _proxy):
             replies = [client.request("Kit.produce", 60_000) for _ in range(500)]
             outcomes = await asyncio.gather(*replies, return_exceptions=True)
             assert {type(each) for each in outcomes} <= {bytes, rpcproto.Overloaded}

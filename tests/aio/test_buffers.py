@@ -10,7 +10,7 @@ import mmap
 import random
 import threading
 
-import numpy
+import numpy as np
 import pytest
 
 import rpcproto
@@ -38,12 +38,12 @@ BUFFERS = {
     "memoryview": lambda size: memoryview(bytearray(b"a" * size)),
     "array": lambda size: array.array("B", b"a" * size),
     "mmap": mapped,
-    "numpy": lambda size: numpy.full(size, 97, "u1"),
+    "numpy": lambda size: np.full(size, 97, "u1"),
 }
 
 
 def overwrite(value):
-    if isinstance(value, numpy.ndarray):
+    if isinstance(value, np.ndarray):
         value[:] = 98
     elif isinstance(value, array.array):
         for index in range(0, len(value), 97):
@@ -169,15 +169,15 @@ def test_fault_6_typed_and_shaped_views_lose_nothing_on_partial_writes(run):
         async with proxied_pair(Kit()) as (_, client, proxy):
             proxy.up.slice = proxy.down.slice = 50_000
             values = [
-                numpy.random.default_rng(6).random((300, 300)),
+                np.random.default_rng(6).random((300, 300)),
                 array.array("H", range(60_000)),
                 memoryview(array.array("d", range(30_000))),
                 memoryview(bytearray(200_000)).cast("B", (400, 500)),
-                numpy.arange(200_000, dtype=">i4").reshape(10, 20, 1000),
+                np.arange(200_000, dtype=">i4").reshape(10, 20, 1000),
             ]
             for value in values[:1] + values[2:]:
                 answer = await client.request("Kit.echo", value)
-                assert numpy.array_equal(numpy.asarray(answer), numpy.asarray(value))
+                assert np.array_equal(np.asarray(answer), np.asarray(value))
             for value in values:
                 answer = await client.request("Kit.echo", memoryview(value).cast("B"), codec="raw")
                 assert bytes(answer) == memoryview(value).tobytes()
@@ -186,13 +186,13 @@ def test_fault_6_typed_and_shaped_views_lose_nothing_on_partial_writes(run):
 
 
 def test_fault_7_buffers_that_are_not_contiguous(run, address):
-    base = numpy.arange(120_000, dtype="i8").reshape(300, 400)
+    base = np.arange(120_000, dtype="i8").reshape(300, 400)
     values = [
         base[:, ::2],
         base[::-1],
         base.T,
-        numpy.asfortranarray(base),
-        numpy.broadcast_to(base[0], (50, 400))[:, ::-1],
+        np.asfortranarray(base),
+        np.broadcast_to(base[0], (50, 400))[:, ::-1],
         base[:0],
     ]
 
@@ -200,7 +200,7 @@ def test_fault_7_buffers_that_are_not_contiguous(run, address):
         async with pair(Kit(), address) as (_, client):
             others = [client.request("Kit.echo", n) for n in range(5)]
             for value in values:
-                assert numpy.array_equal(await client.request("Kit.echo", value), value)
+                assert np.array_equal(await client.request("Kit.echo", value), value)
             strided = memoryview(bytes(range(200)) * 1000)[::2]
             assert bytes(await client.request("Kit.echo", strided)) == strided.tobytes()
             assert bytes(await client.request("Kit.echo", strided, codec="raw")) == strided.tobytes()
@@ -215,9 +215,9 @@ def test_fault_10_empty_buffers_and_shapes_round_trip(run, address):
         bytearray(),
         [b"", b"x", b""],
         [bytearray(5_000), bytearray(), bytearray(5_000)],
-        numpy.empty((2, 0)),
-        numpy.empty((0,), "u1"),
-        numpy.empty((0, 3), "f4"),
+        np.empty((2, 0)),
+        np.empty((0,), "u1"),
+        np.empty((0, 3), "f4"),
         [],
         {},
         "",
@@ -227,7 +227,7 @@ def test_fault_10_empty_buffers_and_shapes_round_trip(run, address):
         async with pair(Kit(), address) as (_, client):
             for value in values:
                 answer = await client.request("Kit.echo", value)
-                if isinstance(value, numpy.ndarray):
+                if isinstance(value, np.ndarray):
                     assert (answer.shape, answer.dtype) == (value.shape, value.dtype)
                 else:
                     assert answer == value

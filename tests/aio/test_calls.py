@@ -7,7 +7,7 @@ import logging
 import random
 import time
 
-import numpy
+import numpy as np
 import pytest
 
 import rpcproto
@@ -71,10 +71,10 @@ def test_a_request_brings_the_answer(run, address, method):
         async with pair(Kit(), address) as (_, client):
             for value in values:
                 assert await client.request(method, value) == value
-            array = numpy.arange(12, dtype="<f4").reshape(3, 4)
+            array = np.arange(12, dtype="<f4").reshape(3, 4)
             answer = await client.request(method, array)
             assert answer.dtype == array.dtype
-            assert numpy.array_equal(answer, array)
+            assert np.array_equal(answer, array)
 
     run(main())
 

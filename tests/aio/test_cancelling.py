@@ -79,7 +79,7 @@ def test_fault_35_at_full_size(run):
 
 def test_fault_35_a_large_call_cancelled_half_sent_leaves_the_connection_whole(run):
     async def main():
-        async with proxied_pair(Kit(), client=RAW) as (server, client, proxy):
+        async with proxied_pair(Kit(), client=RAW) as (_server, client, proxy):
             for size in (65_537, 300_000, 900_000, 3_000_000, 6_000_000):
                 proxy.up.stop()
                 reply = client.request("Kit.digest", bytes(size))
@@ -197,7 +197,7 @@ def test_row_31_a_deadline_ends_the_call_at_both_ends(run, address):
 def test_row_31_a_call_that_is_late_on_arrival_is_never_started(run):
     async def main():
         kit = Kit()
-        async with proxied_pair(kit) as (server, client, proxy):
+        async with proxied_pair(kit) as (_server, client, proxy):
             await client.request("Kit.echo", 1)
             with pytest.raises(rpcproto.DeadlineExceeded):
                 await client.request("Kit.wait", timeout=0)

@@ -122,7 +122,7 @@ def test_a_client_drains_too(run, address):
 def test_closing_waits_until_all_is_sent(run):
     async def main():
         kit = Kit()
-        async with proxied_pair(kit) as (server, client, proxy):
+        async with proxied_pair(kit) as (_server, client, proxy):
             proxy.up.stop()
             client.notify("Kit.note", bytes(6_000_000))
             client.notify("Kit.note", b"last")
@@ -270,7 +270,7 @@ def test_row_42_a_close_that_is_cancelled_ends_the_connection(run, address):
             kit = Kit()
             async with pair(kit, address) as (server, client):
                 call = client.request("Kit.wait", timeout=None)
-                await kit.until(lambda: kit.started)
+                await client.ping()
                 closing = asyncio.create_task((client if end == "client" else server).close(60))
                 await turns()
                 closing.cancel()

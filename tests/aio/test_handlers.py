@@ -1,4 +1,4 @@
-"""What handlers may do to their caller and their connection: raise anything, return anything, never end, close, call back."""
+"""What handlers may do to their caller and connection: raise or return anything, never end, close, call back."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_fault_72_what_a_call_brought_is_let_go_at_once(run, address, way):
     run(main())
 
 
-# -- Row 75: handlers that reach back into the connection ----------------------------------------------------------------
+# -- Row 75: handlers that reach back into the connection -------------------------------------------------------------
 
 
 def close_at_once(peer):

@@ -48,7 +48,7 @@ def test_row_35_both_sides_notice_that_nothing_gets_through(run, stopped):
 
 def test_heartbeats_keep_an_idle_connection(run, address):
     async def main():
-        async with pair(Kit(), address, server=quick(), client=quick()) as (server, client):
+        async with pair(Kit(), address, server=quick(), client=quick()) as (_server, client):
             await asyncio.sleep(0.3)
             assert await client.request("Kit.echo", 1) == 1
             assert client.stats()["bytes_received"] > 200, "some pings must have come"
@@ -76,7 +76,7 @@ def test_one_heartbeat_is_enough_for_both(run, side):
 
 
 def test_fault_66_a_busy_loop_does_not_make_a_live_peer_look_dead(run, address):
-    """The handler blocks the loop for longer than the silence: on waking, what came meanwhile is read before judging."""
+    """A handler blocks the loop for longer than the silence: what came meanwhile is read before the peer is judged."""
 
     def block():
         time.sleep(0.2)
@@ -142,7 +142,7 @@ def test_a_large_message_that_stops_half_way_ends_the_connection(run):
     run(main())
 
 
-# -- Greetings -----------------------------------------------------------------------------------------------------------
+# -- Greetings ---------------------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Connections that break: every waiter ends once, with one error that tells peer, cause and whether the call may have run."""
+"""Connections that break: every waiter ends once, and learns of peer, cause and whether the call may have run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_fault_14_every_waiter_ends_with_one_typed_error(run, way, caller):
             proxy,
         ):
             peer = client.peer if caller == "client" else server.peers[0]
-            out, back = (proxy.up, proxy.down) if caller == "client" else (proxy.down, proxy.up)
+            _out, back = (proxy.up, proxy.down) if caller == "client" else (proxy.down, proxy.up)
             await peer.request("Kit.echo", 1)
             proxy.up.stop()
             proxy.down.stop()
@@ -107,7 +107,7 @@ def test_row_41_cut_after_any_byte(run, direction):
             size = getattr(proxy, direction).forwarded - before
         assert size > 1000
         kit.notes.clear()
-        for offset in [*range(0, 70), *range(70, size, 41)]:
+        for offset in [*range(70), *range(70, size, 41)]:
             async with proxied_pair(kit) as (_, client, proxy):
                 getattr(proxy, direction).limit(offset, "reset" if offset % 2 else "end")
                 results = await exchange(client, payload)

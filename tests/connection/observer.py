@@ -67,7 +67,7 @@ class Observer:
     def saw_credit(self, frame: Frame) -> None:
         """A CREDIT frame for this sender has come."""
         amount = int.from_bytes(frame.payload, "little")
-        assert 0 < amount
+        assert amount > 0
         if frame.call_id == 0:
             self.given[frame.aux] += amount
             assert self.connection_window - self.owed(frame.aux) <= 2**31 - 1

@@ -7,20 +7,18 @@ Bytes go in through the decoder and come out through ``take``, as in a shell; ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rpcproto.config import Limits, Timeouts
 from rpcproto.connection.budget import ReassemblyBudget
-from rpcproto.connection.calls import PendingCall, RunningCall
 from rpcproto.connection.connection import Connection
-from rpcproto.connection.handler import CallHandler
 from rpcproto.errors import RemoteProtocolError
 from rpcproto.wire import spec
 from rpcproto.wire.decoder import Decoder
-from rpcproto.wire.memory import LoopMemory
-from rpcproto.wire.spec import CreditClass, ErrorCode, Role
+from rpcproto.wire.spec import CreditClass, Role
 from tests.connection.observer import Observer
+from tests.connection.shell import Call, Clock, Shell
 from tests.wire import frames
 from tests.wire.frames import Frame
 
@@ -34,138 +32,6 @@ def small_limits(**changes: int) -> Limits:
     chosen = {"call_window": 64 * KIB, "connection_window": 256 * KIB} | changes
     chosen.setdefault("max_connection_window", chosen["connection_window"])
     return Limits(**chosen)
-
-
-class Call(PendingCall):
-    """A call of ours, with how it ended."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.outcomes: list[Any] = []
-
-    @property
-    def outcome(self) -> Any:
-        """The reply's bytes (and buffers, if it has any), or the error. There must be exactly one."""
-        (outcome,) = self.outcomes
-        return outcome
-
-
-class Clock:
-    """Monotonic time in seconds, set by the test."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-
-class Shell(CallHandler):
-    """Answers calls by simple rules and records what it is told.
-
-    Methods: ``echo`` replies what it got, ``fill`` as many bytes as its body says, ``fail`` raises, ``hold`` runs until the
-    test answers, ``log`` does nothing. Other names are not known.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self.events: list[tuple[Any, ...]] = []
-        self.called: list[tuple[Any, ...]] = []
-        self.held: dict[int, RunningCall] = {}
-        self.memory = LoopMemory()
-        self.connection: Connection
-        self.backlog = False
-        self.wants_output = False
-        self.deadlines: list[float] = []
-        self.methods = {"echo", "fill", "fail", "hold", "log"}
-
-    def now(self) -> float:
-        return self.clock.now
-
-    def resolve(self, name: str) -> object:
-        return name if name in self.methods else None
-
-    def on_open(self) -> int:
-        self.events.append(("open",))
-        return 0
-
-    def on_call(
-        self,
-        entry: object,
-        kind: int,
-        call_id: int,
-        codec: int,
-        deadline_ms: int,
-        metadata: bytes | None,
-        body: Any,
-        buffers: Sequence[memoryview] | None,
-        size: int,
-    ) -> int:
-        self.called.append((entry, kind, call_id, bytes(body), [bytes(one) for one in buffers or ()]))
-        if entry == "hold":
-            running = self.connection.begin(kind, call_id, codec, "hold", size, deadline_ms)
-            if running is not None:
-                self.held[call_id] = running
-        elif kind == spec.NOTIFY or entry == "log":
-            pass
-        elif entry == "echo":
-            self.connection.reply(call_id, codec, body, buffers, size)
-        elif entry == "fill":
-            self.connection.reply(call_id, codec, bytes(int(bytes(body))), None, int(bytes(body)))
-        else:
-            self.connection.fail(call_id, ErrorCode.HANDLER_RAISED, "ValueError", "no", "")
-        return 0
-
-    def on_cancel(self, running: RunningCall, code: int) -> int:
-        self.events.append(("cancelled", running.call_id, code))
-        return 0
-
-    def on_reply(
-        self, call: Any, codec: int, metadata: bytes | None, body: Any, buffers: Sequence[memoryview] | None
-    ) -> int:
-        plain = bytes(body)
-        call.outcomes.append(plain if buffers is None else (plain, [bytes(one) for one in buffers]))
-        return 0
-
-    def on_failure(self, call: Any, error: BaseException) -> int:
-        call.outcomes.append(error)
-        return 0
-
-    def on_written(self, handle: Any) -> int:
-        handle.outcomes.append("written")
-        return 0
-
-    def on_pong(self, waiter: Any) -> int:
-        waiter.outcomes.append("pong")
-        return 0
-
-    def allocate(self, sizes: list[int]) -> Sequence[memoryview]:
-        return self.memory.allocate(sizes)
-
-    def on_output(self) -> int:
-        self.wants_output = True
-        return 0
-
-    def on_read_done(self) -> int:
-        self.wants_output = True
-        return 0
-
-    def on_backlog(self) -> int:
-        self.backlog = True
-        return 0
-
-    def on_pause(self, paused: bool) -> int:
-        self.events.append(("pause", paused))
-        return 0
-
-    def on_deadline(self, when: float) -> int:
-        self.deadlines.append(when)
-        return 0
-
-    def on_drain(self) -> int:
-        self.events.append(("drain",))
-        return 0
-
-    def on_end(self, error: BaseException) -> int:
-        self.events.append(("end", error))
-        return 0
 
 
 class Side:
@@ -369,9 +235,7 @@ class ConnectionPair:
                 self._check_credit(other, CreditClass.REPLIES, size, side.request, "fill", str(size).encode())
 
     def _draining(self) -> bool:
-        return any(
-            frame.kind == spec.GOAWAY for side in (self.left, self.right) for frame in side.observer.frames
-        )
+        return any(frame.kind == spec.GOAWAY for side in (self.left, self.right) for frame in side.observer.frames)
 
     def _check_credit(self, sender: Side, which: CreditClass, size: int, spend: Callable[..., Any], *how: Any) -> None:
         """All that the sender took must be given back. What is owed may be gathered, so spend until it comes.
@@ -392,3 +256,16 @@ class ConnectionPair:
 
 def kinds(found: Iterable[Frame]) -> list[int]:
     return [frame.kind for frame in found]
+
+
+def breach_code(side: Side) -> int:
+    """The code of the breach that ended a side's connection; the peer must be told the same."""
+    assert side.breach is not None
+    goaways = [frame for frame in side.sent() if frame.kind == spec.GOAWAY]
+    assert [frame.aux for frame in goaways] == [side.breach.code]
+    return side.breach.code
+
+
+def cancels(found: Iterable[Frame]) -> list[tuple[int, int]]:
+    """Call id and code of each CANCEL."""
+    return [(frame.call_id, frame.aux) for frame in found if frame.kind == spec.CANCEL]

@@ -1,14 +1,13 @@
 """The state table of section 3 of ``PROTOCOL.md``, each cell of it (row 14 of the fault plan).
 
-The table is read off the text, so that neither can change alone. What a cell says is in :data:`SAYINGS`; how a call gets into
-the state of a column in :func:`prepare`.
+The table is read off the text, so that neither can change alone. :data:`STATES` has the ways into the state of a
+column, :func:`events` the frames of a row.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-
 
 import pytest
 
@@ -35,7 +34,7 @@ IDLE_PEERS, IDLE_OURS, INCOMING, OURS, CLOSED = COLUMNS
 def test_the_table_is_the_one_these_tests_are_written_for() -> None:
     rows = [OPENING, CONTINUATION, "REPLY", "ITEM", "ERROR", "CANCEL", "CREDIT on the call"]
     assert list(CELLS) == [(row, column) for row in rows for column in COLUMNS]
-    text = {cell for cell in CELLS.values()}
+    text = set(CELLS.values())
     plain = {cell for cell in text if re.fullmatch(r"[A-Z_]+", cell)}
     assert plain == {"CALL_ID", "CALL_STATE"}
     assert text - plain == {
@@ -52,7 +51,7 @@ def test_the_table_is_the_one_these_tests_are_written_for() -> None:
     }
 
 
-# ---- states -------------------------------------------------------------------------------------------------------
+# ---- states ------------------------------------------------------------------------------------------------------
 
 
 def idle_peers(side: Side) -> int:
@@ -184,9 +183,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("row", "prepare", "which", "cell"), CASES)
-def test_row_14_each_cell(
-    make_side: Make, row: str, prepare: Callable[[Side], int], which: int, cell: str
-) -> None:
+def test_row_14_each_cell(make_side: Make, row: str, prepare: Callable[[Side], int], which: int, cell: str) -> None:
     side = make_side(Role.ACCEPTOR)
     call_id = prepare(side)
     told = len(side.shell.called), list(side.shell.events), len(side.connection.calls)
@@ -241,7 +238,7 @@ def finish(side: Side, call_id: int) -> None:
     side.sent()
 
 
-# ---- the cells that say "counts", "delivers" or "goes on" -----------------------------------------------------------
+# ---- the cells that say "counts", "delivers" or "goes on" ----------------------------------------------------------
 
 
 def test_row_14_a_continuation_goes_on(side: Side) -> None:
@@ -302,16 +299,16 @@ def test_row_14_a_second_admission_is_none(make_side: Make) -> None:
 @pytest.mark.parametrize("prepare", ["closed_incoming", "closed_ours", "closed_ours_cancelled"])
 @pytest.mark.parametrize("kind", [FrameType.REPLY, FrameType.ITEM])
 def test_dropped_messages_are_counted_to_credit(make_side: Make, prepare: str, kind: FrameType) -> None:
-    """Section 3: dropped frames are counted to credit like any other, and section 5: their credit comes back at once."""
+    """Sections 3 and 5: what is dropped is counted to credit like all else, and its credit comes back."""
     side = make_side(Role.ACCEPTOR)
     call_id = BY_NAME[prepare](side)
     message = frames.reply(call_id, bytes(60_000)) if kind == FrameType.REPLY else frames.item(call_id, bytes(60_000))
     side.receive(message * 40)
     assert side.breach is None, str(side.breach)
-    credits = [frame for frame in side.sent() if frame.kind == spec.CREDIT]
+    given = [frame for frame in side.sent() if frame.kind == spec.CREDIT]
     which = CreditClass.REPLIES if kind == FrameType.REPLY else CreditClass.CALLS
-    assert {frame.aux for frame in credits} == {which}
-    assert sum(int.from_bytes(frame.payload, "little") for frame in credits) > 40 * 60_000 - 131_072
+    assert {frame.aux for frame in given} == {which}
+    assert sum(int.from_bytes(frame.payload, "little") for frame in given) > 40 * 60_000 - 131_072
 
 
 def test_row_13_gaps_between_ids_are_allowed(side: Side) -> None:
@@ -352,5 +349,3 @@ def test_auth_frames_need_a_mechanism(side: Side) -> None:
     assert side.breach is not None
     assert side.breach.code == ErrorCode.AUTHENTICATION
     end(side)
-
-

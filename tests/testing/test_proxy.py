@@ -158,7 +158,7 @@ def test_a_limit_that_stops(run):
 
 def test_half_close_and_reset_of_all(run):
     async def main():
-        async with plain() as (proxy, (near_reader, near), (far_reader, far)):
+        async with plain() as (proxy, (near_reader, near), (far_reader, _far)):
             proxy.end(proxy.down)
             assert await near_reader.read() == b""
             near.write(b"up goes on")

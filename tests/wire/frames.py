@@ -73,9 +73,7 @@ def greeting(
     incarnation: int = 0x1122334455667788,
     reserved: bytes = bytes(8),
 ) -> bytes:
-    limits = struct.pack(
-        "<IQIIII", max_frame, max_message, call_window, connection_window, max_running, silence_ms
-    )
+    limits = struct.pack("<IQIIII", max_frame, max_message, call_window, connection_window, max_running, silence_ms)
     start = magic + struct.pack("<BBBBII", major, minor, role, mechanism, must, may)
     return start + limits + incarnation.to_bytes(8, "little") + reserved
 

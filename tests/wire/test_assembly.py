@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import itertools
 import mmap
 from typing import Any
 
@@ -148,5 +149,5 @@ def test_any_layout_cut_anywhere(body_size: int, sizes: list[int], data: st.Data
     reads = [START, *(stream[at : at + step] for at in range(0, len(stream), step))]
     event = feed(reads)[-1]
     bounds = [body_size + sum(sizes[:at]) for at in range(len(sizes) + 1)]
-    expected = [content[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    expected = [content[a:b] for a, b in itertools.pairwise(bounds)]
     assert event[8:] == (content[:body_size], expected, total)

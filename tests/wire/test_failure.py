@@ -49,7 +49,8 @@ def test_broken_utf8_of_a_peer_is_shown_as_far_as_it_goes() -> None:
 
 
 @pytest.mark.parametrize(
-    "payload", [b"", b"\x00", bytes(4), bytes(5), bytes(7), b"\x01\x00", b"\xff\xff" + bytes(100), b"\x00\x00\x05\x00abc"]
+    "payload",
+    [b"", b"\x00", bytes(4), bytes(5), bytes(7), b"\x01\x00", b"\xff\xff" + bytes(100), b"\x00\x00\x05\x00abc"],
 )
 def test_lengths_that_do_not_fit(payload: bytes) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
@@ -62,6 +63,5 @@ def test_any_payload_is_decoded_or_refused(payload: bytes) -> None:
     try:
         texts = decode_failure(payload)
     except RemoteProtocolError as error:
-        assert error.code == ErrorCode.FRAME_SIZE
-    else:
-        assert len(texts) == 3
+        texts = (error.code,)
+    assert len(texts) == 3 or texts == (ErrorCode.FRAME_SIZE,)

@@ -13,7 +13,7 @@ import pytest
 import rpcproto
 from rpcproto.connection.budget import ReassemblyBudget
 from rpcproto.wire.spec import ErrorCode, FrameType
-from tests.connection.test_connection_end import BREACHES
+from tests.connection.test_connection_breaches import BREACHES
 from tests.wire import frames
 from tests.wire.frames import Frame
 

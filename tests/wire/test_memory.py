@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import sys
 import threading
 
@@ -19,7 +20,9 @@ from tests.wire.feeding import RecordingSink, new_decoder
 
 LARGE = 100_000
 FREE_THREADED = hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled()
-recycles = pytest.mark.skipif(FREE_THREADED and not PURE, reason="a free-threaded build cannot tell that memory is idle")
+recycles = pytest.mark.skipif(
+    FREE_THREADED and not PURE, reason="a free-threaded build cannot tell that memory is idle"
+)
 
 
 def address(view: memoryview) -> int:
@@ -35,7 +38,7 @@ def test_buffers_have_their_size_and_are_aligned(size: int) -> None:
         if size:
             assert address(view) % 64 == 0
     spans = sorted((address(view), size) for view in views if size)
-    assert all(a + length <= b for (a, length), (b, _) in zip(spans, spans[1:], strict=False))
+    assert all(a + length <= b for (a, length), (b, _) in itertools.pairwise(spans))
 
 
 @recycles

@@ -119,7 +119,7 @@ def test_the_text_has_the_number(said: str) -> None:
 
 def test_the_numbers_themselves() -> None:
     assert (spec.CREDIT_MAX, spec.CALL_ID_MAX) == (2**31 - 1, 2**48 - 1)
-    assert spec.MAGIC == bytes.fromhex("AB 52 50 43 0D 0A 1A 0A")
+    assert bytes.fromhex("AB 52 50 43 0D 0A 1A 0A") == spec.MAGIC
     assert (spec.GREETING_SIZE, spec.HEADER_SIZE) == (64, 16)
     assert _tuning.PACK_MAX + spec.HEADER_SIZE + 8 <= _tuning.SCRATCH_SIZE
     assert _tuning.HEADROOM >= spec.INLINE_MAX + spec.HEADER_SIZE

@@ -1,8 +1,9 @@
 """Recorded exchanges: they must be read as they always were, and written again byte for byte.
 
-A transcript in ``transcripts/`` is text. A line that starts with ``>`` holds bytes of the initiator in hexadecimal, one with
-``<`` bytes of the acceptor; ``61*1024`` is a byte many times. Lines with ``=`` tell what the receiver makes of the
-frame before them: the event as a Python literal, in which what is longer than 64 bytes is told by size and checksum. ``#`` starts a comment.
+A transcript in ``transcripts/`` is text. A line that starts with ``>`` holds bytes of the initiator in hexadecimal, one
+with ``<`` bytes of the acceptor; ``61*1024`` is a byte many times. Lines with ``=`` tell what the receiver makes of the
+frame before them: the event as a Python literal, in which what is longer than 64 bytes is told by size and checksum.
+``#`` starts a comment.
 
 Transcripts are never changed, since peers of any release must understand them: a new one is added.
 """
