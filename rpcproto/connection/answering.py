@@ -124,7 +124,10 @@ class Answering(Calling):
     ) -> int:
         self.outbox.reading = True
         inbox = self.inbox
-        cost = (size if size > 64 else 64) if size <= spec.INLINE_MAX else inbox.cost(size, len(buffers or ()))
+        if size <= spec.INLINE_MAX:
+            cost = size if size > spec.MIN_COST else spec.MIN_COST
+        else:
+            cost = inbox.cost(size, 8 * len(buffers or ()) + len(metadata or b""))
         if call_id > self.last_id and (call_id & 1) != self.parity:
             self.last_id = call_id
             inbox.calls.take(cost)

@@ -158,7 +158,10 @@ class Calling(ConnectionState):
     ) -> int:
         self.outbox.reading = True
         inbox = self.inbox
-        cost = (size if size > 64 else 64) if size <= spec.INLINE_MAX else inbox.cost(size, len(buffers or ()))
+        if size <= spec.INLINE_MAX:
+            cost = size if size > spec.MIN_COST else spec.MIN_COST
+        else:
+            cost = inbox.cost(size, 8 * len(buffers or ()) + len(metadata or b""))
         if not inbox.kept or not inbox.complete(call_id):
             inbox.replies.take(cost)
         call = self.calls.pop(call_id, None)

@@ -154,7 +154,7 @@ class Connection(Answering):
         buffers: list[memoryview] | None,
         size: int,
     ) -> int:
-        cost = self.inbox.cost(size, 0 if buffers is None else len(buffers))
+        cost = self.inbox.cost(size, 8 * len(buffers or ()) + len(metadata or b""))
         self._stray_reply(call_id, Kind.ITEM)
         self.inbox.calls.take(cost)
         amount = self.inbox.calls.give_back(cost)
@@ -271,7 +271,7 @@ class Connection(Answering):
             if call_id <= self.last_id or (call_id & 1) == self.parity:
                 raise self._wrong_id(call_id)
             self.last_id = call_id
-            inbox.calls.take(inbox.cost(size, message.buffer_count()))
+            inbox.calls.take(inbox.cost(size, message.head_bytes()))
             if message.name is not None:
                 entry = self._bind(call_id, message.method, message.name)
             else:
@@ -283,7 +283,7 @@ class Connection(Answering):
             else:
                 inbox.keep(message)
         elif message.kind == spec.REPLY:
-            inbox.replies.take(inbox.cost(size, message.buffer_count()))
+            inbox.replies.take(inbox.cost(size, message.head_bytes()))
             call = self.calls.get(call_id)
             if call is None:
                 self._stray_reply(call_id, Kind.REPLY)
@@ -298,7 +298,7 @@ class Connection(Answering):
             else:
                 inbox.keep(message)
         else:
-            inbox.calls.take(inbox.cost(size, message.buffer_count()))
+            inbox.calls.take(inbox.cost(size, message.head_bytes()))
             self._stray_reply(call_id, Kind.ITEM)
             inbox.drop(message)
         return 0

@@ -15,7 +15,7 @@ cdef class Inbox:
     cdef readonly ReceiveWindow replies
     cdef readonly dict kept
 
-    cpdef Py_ssize_t cost(self, long long size, long long buffers) noexcept
+    cpdef Py_ssize_t cost(self, long long size, long long head) noexcept
     cpdef object grant(self, ReceiveWindow window, long long amount)
     cpdef object end_probe(self, ReceiveWindow window)
     cpdef object keep(self, Assembly message)

@@ -48,10 +48,10 @@ class Inbox:
         )
         self.kept: dict[int, Reservation | None] = {}
 
-    def cost(self, size: int, buffers: int) -> int:
-        """What a message of ``size`` bytes with so many buffers takes of a window."""
+    def cost(self, size: int, head: int) -> int:
+        """What a message of ``size`` bytes takes of a window, with ``head`` bytes of metadata and buffer sizes."""
         if size > self.call_window:
-            size = min(8 * buffers, self.call_window)
+            size = min(head, self.call_window)
         return size if size > spec.MIN_COST else spec.MIN_COST
 
     def grant(self, window: ReceiveWindow, amount: int) -> None:
@@ -87,7 +87,7 @@ class Inbox:
         message.discard()
         message.expected = message.total
         window = self.replies if message.kind == spec.REPLY else self.calls
-        amount = window.give_back(self.cost(message.total, message.buffer_count()))
+        amount = window.give_back(self.cost(message.total, message.head_bytes()))
         if amount:
             self.grant(window, amount)
 

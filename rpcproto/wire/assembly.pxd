@@ -29,7 +29,7 @@ cdef class Assembly:
 
     cpdef object admit(self)
     cpdef object discard(self)
-    cpdef Py_ssize_t buffer_count(self) except -1
+    cpdef Py_ssize_t head_bytes(self) except -1
     cpdef list segment_sizes(self)
     cpdef object use(self, object views)
     cdef object store(self, object data, Py_ssize_t start, Py_ssize_t stop)

@@ -87,9 +87,9 @@ class Assembly:
         self.views = None
         self.view = None
 
-    def buffer_count(self) -> int:
-        """How many buffers it has."""
-        return 0 if self.sizes is None else len(self.sizes)
+    def head_bytes(self) -> int:
+        """Bytes of metadata and buffer sizes in its head: what it makes us hold before it is admitted."""
+        return 8 * len(self.sizes or ()) + len(self.metadata or b"")
 
     def segment_sizes(self) -> list[int]:
         """Sizes of the pieces of memory it needs: the body, if it has one, then each buffer."""

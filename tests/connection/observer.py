@@ -108,9 +108,10 @@ class Observer:
             self.last_id = call_id
         else:
             assert call_id not in self.ended, frame
-        total = None
+        total, extra = None, 0
         if frame.flags & Flag.HEAD:
             head = frames.read_head(payload)
+            extra = len(head.metadata or b"") + 8 * len(head.buffers or ())
             payload = payload[head.length :]
             total = head.total
             if frame.kind in OPENING:
@@ -120,7 +121,7 @@ class Observer:
         which = CreditClass.REPLIES if frame.kind == FrameType.REPLY else CreditClass.CALLS
         large = total > self.call_window
         assert not (large and payload), f"{frame} is not admitted yet"
-        self.spent[which] += 64 if large else max(64, total)
+        self.spent[which] += min(max(64, extra), self.call_window) if large else max(64, total)
         assert self.owed(which) <= self.connection_window, f"{frame} without credit"
         message = Unfinished(frame.kind, total, 0, 0 if large else total)
         self.unfinished[call_id] = message
