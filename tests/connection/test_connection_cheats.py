@@ -77,21 +77,25 @@ def test_a_message_above_the_call_window_costs_64_bytes_of_credit(make_side: Mak
     budget.release(claim)
 
 
-def test_row_53_and_54_heads_of_messages_that_wait_are_bounded(make_side: MakeSide) -> None:
-    """What is announced costs little credit, so what its head makes us hold has to be bounded as well."""
+@pytest.mark.parametrize("total", [2, 60_000, 70_000])
+@pytest.mark.parametrize("part", ["metadata", "buffers"])
+def test_row_53_and_54_heads_of_messages_that_wait_are_bounded(make_side: MakeSide, part: str, total: int) -> None:
+    """A message that is not complete makes us hold its head as well: the window has to bound that, too."""
     budget = ReassemblyBudget(100_000)
     claim = budget.reserve(100_000, lambda _: None, None)
     side = make_side(budget=budget)
     flags = frames.Flag.FIRST | frames.Flag.HEAD | frames.Flag.MORE
-    held = 0
-    for call_id in range(1, 2000, 2):
-        head = frames.head(0, "echo", metadata=bytes(16_000), size=70_000)
+    if part == "metadata":
+        head = frames.head(0, "echo", metadata=bytes(16_000), size=total)
+    else:
+        head = frames.head(0, "echo", size=total, buffers=[0] * 2000)
+    held, call_id = 0, 1
+    while held <= 2 * MIB and side.breach is None and spec.ERROR not in kinds(side.sent()):
         side.receive(frames.frame(spec.REQUEST, call_id, head, flags=flags))
-        if side.breach is not None or spec.ERROR in kinds(side.sent()):
-            break
         held += 16_000
+        call_id += 2
     assert held <= 2 * 256 * KIB
-    for waiting in range(1, call_id + 1, 2):
+    for waiting in range(1, call_id, 2):
         side.receive(frames.cancel(waiting))
     budget.release(claim)
     side.sent()

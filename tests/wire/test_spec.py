@@ -104,7 +104,7 @@ def test_the_text_has_the_fields_of_the_greeting() -> None:
         f"type name has at most {spec.MAX_METHOD_NAME} bytes, the text {spec.MAX_ERROR_TEXT:,}",
         f"the traceback {spec.MAX_ERROR_TRACEBACK:,}",
         f"the larger of {spec.MIN_COST} and",
-        f"costs {spec.MIN_COST}, since",
+        f"at least {spec.MIN_COST} and",
         "2^31-1",
         "2^48-1",
         "AB 52 50 43",
