@@ -22,7 +22,7 @@ import os
 from typing import TYPE_CHECKING, Any, cast
 
 from rpcproto import _clock
-from rpcproto.aio import _tuning as tuning
+from rpcproto.aio.discard import Discard
 from rpcproto.aio.peer import Peer
 from rpcproto.aio.writer import Writer
 from rpcproto.errors import ConnectionClosed, ConnectionLost
@@ -347,7 +347,7 @@ class Link(asyncio.BufferedProtocol):
         if unsent or not transport.can_write_eof():
             transport.close()
             return
-        transport.set_protocol(_Discard(self, transport))
+        transport.set_protocol(Discard(self, transport))
         try:
             transport.write_eof()
         except OSError:  # the peer is gone, and the loop about to find out
@@ -390,27 +390,3 @@ class Link(asyncio.BufferedProtocol):
         self._reading_paused = False
         if not self.transport.is_closing():
             self.transport.resume_reading()
-
-
-class _Discard(asyncio.BufferedProtocol):
-    """Takes over at the end and throws input away, up to a limit."""
-
-    def __init__(self, link: Link, transport: asyncio.Transport) -> None:
-        self.link = link
-        self.transport = transport
-        self.buffer = bytearray(64 * 1024)
-        self.left = tuning.DISCARD_MAX
-
-    def get_buffer(self, sizehint: int) -> bytearray:
-        return self.buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.left -= nbytes
-        if self.left < 0:
-            self.transport.abort()
-
-    def eof_received(self) -> bool:
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.link.connection_lost(exc)

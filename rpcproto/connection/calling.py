@@ -158,7 +158,7 @@ class Calling(ConnectionState):
     ) -> int:
         self.outbox.reading = True
         inbox = self.inbox
-        if size <= spec.INLINE_MAX:
+        if size <= spec.INLINE_MAX and buffers is None and metadata is None:
             cost = size if size > spec.MIN_COST else spec.MIN_COST
         else:
             cost = inbox.cost(size, 8 * len(buffers or ()) + len(metadata or b""))

@@ -115,9 +115,9 @@ class OutMessage:
 
     def cost(self, call_window: int) -> int:
         """What it costs of the connection window."""
-        cost = self.size
-        if cost > call_window:
-            cost = 0 if self.sizes is None else min(8 * len(self.sizes), call_window)
+        cost = self.size if self.size <= call_window else 0
+        if self.sizes is not None:
+            cost = max(cost, min(8 * len(self.sizes), call_window))
         return cost if cost > spec.MIN_COST else spec.MIN_COST
 
     def cut(self, most: int) -> list[Buffer]:

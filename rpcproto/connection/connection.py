@@ -216,7 +216,7 @@ class Connection(Answering):
             return 0
         waiter = self.outbox.pings.pop(payload, None)
         if isinstance(waiter, ReceiveWindow):
-            self.inbox.end_probe(waiter)
+            self.inbox.on_answer(waiter)
         elif waiter is not None:
             self.handler.on_pong(waiter)
         return 0

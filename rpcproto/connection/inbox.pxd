@@ -17,7 +17,7 @@ cdef class Inbox:
 
     cpdef Py_ssize_t cost(self, long long size, long long head) noexcept
     cpdef object grant(self, ReceiveWindow window, long long amount)
-    cpdef object end_probe(self, ReceiveWindow window)
+    cpdef object on_answer(self, ReceiveWindow window)
     cpdef object keep(self, Assembly message)
     cpdef object on_reserved(self, Assembly message)
     cpdef object drop(self, Assembly message)

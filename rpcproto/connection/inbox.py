@@ -51,6 +51,8 @@ class Inbox:
     def cost(self, size: int, head: int) -> int:
         """What a message of ``size`` bytes takes of a window, with ``head`` bytes of metadata and buffer sizes."""
         if size > self.call_window:
+            size = 0
+        if head > size:
             size = min(head, self.call_window)
         return size if size > spec.MIN_COST else spec.MIN_COST
 
@@ -60,10 +62,12 @@ class Inbox:
         if window.start_probe():
             self.outbox.ping(window)
 
-    def end_probe(self, window: ReceiveWindow) -> None:
-        """The probe of a window came back: it may grow."""
-        extra = window.end_probe()
-        if extra:
+    def on_answer(self, window: ReceiveWindow) -> None:
+        """A PING that probes a window was answered: the window may grow."""
+        extra = window.on_answer()
+        if extra < 0:
+            self.outbox.ping(window)
+        elif extra:
             self.outbox.give_credit(self._class_of(window), 0, extra)
 
     def keep(self, message: Assembly) -> None:

@@ -6,9 +6,9 @@ cdef class ReceiveWindow:
     cdef readonly long long left
     cdef readonly long long owed
     cdef readonly long long arrived
-    cdef readonly bint probing
+    cdef readonly int probing
 
     cpdef object take(self, long long cost)
     cpdef long long give_back(self, long long cost) except -1
     cpdef bint start_probe(self)
-    cpdef long long end_probe(self) except -1
+    cpdef long long on_answer(self) except? -1

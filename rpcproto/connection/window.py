@@ -4,11 +4,11 @@ A window holds what the peer may still send. What has been delivered is *owed* a
 it is half of the window, so that credit costs one frame in many thousand small calls. But it is given back at once when
 the peer has too little left for the largest message it may send: nobody must wait for credit that is held back.
 
-The window grows with the link. After giving credit back, a probe (a PING) measures what arrives in one round trip:
-if that
-is more than a third of the window, the window may be what holds the peer back, and it is doubled. (The idea of gRPC's BDP
-probe. A third, because the probe leaves with the credit for one half, and the answer jumps the queue at the peer: of a
-peer that is held back, only the other half arrives meanwhile.)
+The window grows with the link. After giving credit back, a probe measures what arrives in one round trip: if that is more
+than a third of the window, the window may be what holds the peer back, and it is doubled. (The idea of gRPC's BDP probe. A
+third, because up to half of the window is owed, so a peer that is held back sends half of it in a round trip.) The round
+trip is that between the answers to two PINGs: the first one leaves together with the credit, and its answer jumps the
+queue at the peer, ahead of all that the credit allows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ReceiveWindow:
         self.left = size
         self.owed = 0
         self.arrived = 0
-        self.probing = False
+        self.probing = 0
 
     def take(self, cost: int) -> None:
         """The peer used ``cost`` bytes of its credit.
@@ -64,16 +64,20 @@ class ReceiveWindow:
         return amount
 
     def start_probe(self) -> bool:
-        """Whether a probe shall be sent with the credit given back; at most one is under way."""
+        """Whether a PING shall be sent with the credit given back; at most one probe is under way."""
         if self.probing or self.size >= self.limit:
             return False
-        self.probing = True
-        self.arrived = 0
+        self.probing = 1
         return True
 
-    def end_probe(self) -> int:
-        """The probe came back. Returns by how much the window was enlarged, as credit to send."""
-        self.probing = False
+    def on_answer(self) -> int:
+        """A PING of the probe was answered. Returns -1 if another one shall be sent; else by how much the window was
+        enlarged, as credit to send, or 0."""
+        if self.probing == 1:
+            self.probing = 2
+            self.arrived = 0
+            return -1
+        self.probing = 0
         if self.arrived * 3 < self.size:
             return 0
         larger = min(self.limit, self.size * 2)

@@ -1,6 +1,6 @@
 # never compiled
 # C bodies of _bytes.py. All loads and stores are little-endian by memcpy, so unaligned addresses are fine.
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM
@@ -97,7 +97,9 @@ cdef inline int copy_view(unsigned char *data, Py_ssize_t at, object source, Py_
 
 
 cdef inline bytearray uninitialised(Py_ssize_t size):
-    return PyByteArray_FromStringAndSize(NULL, size)
+    cdef bytearray memory = bytearray()
+    PyByteArray_Resize(memory, size)  # PyByteArray_FromStringAndSize(NULL, ...) prints an error of its own when it fails
+    return memory
 
 
 cdef inline Py_ssize_t misalignment(bytearray memory, Py_ssize_t alignment) noexcept:

@@ -115,10 +115,10 @@ class Decoder:
         if arena.leased:
             arena = ReceiveArena()
         self.reading = arena
-        if self.read_view == 1:
+        if self.read_view == 1 and not self.assemblies:
             self.offered = tuning.READ_NORMAL
             return arena.normal
-        if self.read_view == 2:
+        if self.read_view == 2 and not self.assemblies:
             self.offered = tuning.READ_LARGE
             return arena.large
         self.offered = tuning.READ_SMALL

@@ -94,3 +94,32 @@ def gone(*references: Callable[[], object]) -> bool:
 
 def sha(data: Any) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+async def failure(awaitable: Any) -> Any:
+    """The error that ends it; its result, should it have one."""
+    try:
+        return await asyncio.wait_for(awaitable, 5)
+    except rpcproto.RpcError as error:
+        return error
+
+
+WAYS = ["inline", "task", "later", "awaitable", "thread"]
+"""What :func:`in_each_way` makes."""
+
+
+def in_each_way(function: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    """A service that runs ``function`` inline, as a task, after a turn, as an awaitable, and in a thread."""
+
+    async def task(*args: Any) -> Any:
+        return function(*args)
+
+    async def later(*args: Any) -> Any:
+        await asyncio.sleep(0)
+        return function(*args)
+
+    def awaitable(*args: Any) -> Any:
+        return task(*args)
+
+    threaded = rpcproto.request(thread=True)(lambda *args: function(*args))
+    return {"inline": function, "task": task, "later": later, "awaitable": awaitable, "thread": threaded}

@@ -9,16 +9,9 @@ import pytest
 
 import rpcproto
 from rpcproto.testing import proxied_pair
-from tests.aio._ends import Kit, gone, poll, turns
+from tests.aio._ends import Kit, failure, gone, poll, turns
 
 pytestmark = pytest.mark.smoke
-
-
-async def failure(awaitable):
-    try:
-        return await asyncio.wait_for(awaitable, 5)
-    except rpcproto.RpcError as error:
-        return error
 
 
 def fill(peer):

@@ -121,7 +121,7 @@ class Observer:
         which = CreditClass.REPLIES if frame.kind == FrameType.REPLY else CreditClass.CALLS
         large = total > self.call_window
         assert not (large and payload), f"{frame} is not admitted yet"
-        self.spent[which] += min(max(64, extra), self.call_window) if large else max(64, total)
+        self.spent[which] += max(64, min(extra, self.call_window), 0 if large else total)
         assert self.owed(which) <= self.connection_window, f"{frame} without credit"
         message = Unfinished(frame.kind, total, 0, 0 if large else total)
         self.unfinished[call_id] = message

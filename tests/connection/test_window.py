@@ -57,7 +57,9 @@ def test_one_probe_at_a_time_and_none_at_the_limit() -> None:
     window = ReceiveWindow("calls", 1000, 4000, 400)
     assert window.start_probe()
     assert not window.start_probe()
-    window.end_probe()
+    assert window.on_answer() == -1
+    assert not window.start_probe()
+    assert window.on_answer() == 0
     assert window.start_probe()
     assert not ReceiveWindow("calls", 1000, 1000, 400).start_probe()
 
@@ -68,12 +70,13 @@ def test_it_doubles_if_a_third_of_it_arrived_in_a_round_trip(arrived: int, extra
     window.take(300)  # before the probe: does not count
     window.give_back(300)
     window.start_probe()
+    assert window.on_answer() == -1
     if arrived:
         window.take(arrived if arrived <= 700 else 700)
         window.give_back(700)
         if arrived > 700:
             window.take(arrived - 700)
-    assert window.end_probe() == extra
+    assert window.on_answer() == extra
 
 
 def test_it_grows_up_to_its_limit() -> None:
@@ -84,9 +87,10 @@ def test_it_grows_up_to_its_limit() -> None:
             extras.append(-1)
             continue
         size = 1000 + sum(extra for extra in extras if extra > 0)
+        assert window.on_answer() == -1
         window.take(size)
         window.give_back(size)
-        extras.append(window.end_probe())
+        extras.append(window.on_answer())
     assert extras == [1000, 1500, -1, -1]
     window.take(3500)
     with pytest.raises(RemoteProtocolError):
