@@ -116,6 +116,8 @@ async def _call(
         finally:
             running.work = None
     except BaseException as error:
+        if session.loop.is_closed():  # the task was left over, and is destroyed with the loop: there is nobody to tell
+            raise
         _failed(session, running, entry, args, error)
     else:
         session.finish(running, entry.name, codec, result)

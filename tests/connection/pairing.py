@@ -244,7 +244,7 @@ class ConnectionPair:
         """
         observer = sender.observer
         before = observer.given[which]
-        for _ in range(observer.connection_window // size + 4):
+        for _ in range(sender.peer_limits.max_connection_window // size + 4):
             spend(*how)
             self.pump()
             if observer.given[which] != before:

@@ -226,7 +226,7 @@ def test_row_16_and_24_bytes_that_cross_a_cancel_are_counted(make_side: MakeSide
     assert sum(int.from_bytes(frame.payload, "little") for frame in given) <= 40 * 60_000
 
 
-@pytest.mark.parametrize(("per_tick", "grown"), [(64 * KIB, MIB), (1000, 128 * KIB)])
+@pytest.mark.parametrize(("per_tick", "grown"), [(64 * KIB, MIB), (400, 128 * KIB)])
 def test_windows_grow_with_what_arrives_in_a_round_trip(make_pair: Make, per_tick: int, grown: int) -> None:
     """A link with a delay of 10 ticks each way: a stream fills it, or it does not and the window stays as it is."""
     limits = small_limits(connection_window=128 * KIB, max_connection_window=MIB)
