@@ -10,8 +10,6 @@ from rpcproto.connection.handler cimport CallHandler
 from rpcproto.serialization.codec cimport Codec
 from rpcproto.wire cimport spec
 
-cdef Current current
-
 cpdef Codec codec_by_id(int number)
 
 @cython.final
@@ -30,6 +28,7 @@ cdef class Serving(CallHandler):
     cdef double slow_after
     cdef double mark
     cdef list spare
+    cdef readonly Current slot
     cdef public uint64_t failed_handlers
     cdef readonly Connection connection
     cdef public object peer

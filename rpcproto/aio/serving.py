@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from rpcproto import _clock
 from rpcproto.aio import _tuning as tuning
 from rpcproto.aio import tasks
-from rpcproto.aio.context import current
 from rpcproto.connection.handler import CallHandler
 from rpcproto.errors import ConfigurationError
 from rpcproto.serialization import registry
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from rpcproto.aio.context import Current
     from rpcproto.aio.handler import Handler
     from rpcproto.aio.peer import Peer
     from rpcproto.connection.calls import RunningCall
@@ -57,6 +57,7 @@ class Serving(CallHandler):
         entries: handlers offered to the peer, by name.
         codec: for calls that name none.
         tracebacks: tell the peer the traceback of a handler that raised.
+        slot: where plain handlers find their caller.
         slow_after: seconds that a plain handler may hold the loop before it is logged.
         mark: when the last plain handler of this read ended, 0.0 outside of a read.
         spare: an empty list for the buffers of the next message. Most have none, so the same list serves again.
@@ -71,6 +72,7 @@ class Serving(CallHandler):
         "loop",
         "mark",
         "peer",
+        "slot",
         "slow_after",
         "spare",
         "tracebacks",
@@ -84,6 +86,7 @@ class Serving(CallHandler):
     loop: asyncio.AbstractEventLoop
     mark: float
     peer: Peer | None
+    slot: Current
     slow_after: float
     spare: list[Any] | None
     tracebacks: bool
@@ -122,14 +125,14 @@ class Serving(CallHandler):
             return 0
         if self.mark == 0.0:
             self.mark = _clock.monotonic()
-        current.peer = self.peer
+        self.slot.peer = self.peer
         try:
             result = served.function(*args)
         except BaseException as error:
             self._raised(served, kind, call_id, args, error)
         else:
             self._answer(served, chosen, kind, call_id, size, deadline_ms, result)
-        current.peer = None
+        self.slot.peer = None
         now = _clock.monotonic()
         if now - self.mark > self.slow_after:
             self._tell_slow(served, now - self.mark)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rpcproto import _clock
+from rpcproto.aio.context import slot_of
 from rpcproto.aio.reply import Reply, new_reply
 from rpcproto.aio.serving import Entry, Serving, codec_by_id
 from rpcproto.connection.connection import Connection
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from rpcproto.connection.calls import PendingCall
     from rpcproto.serialization.codec import Codec
 
+_FOREVER = float("inf")
 _DEFAULT: Any = object()
 
 
@@ -67,6 +69,7 @@ class Session(Serving):
     ) -> None:
         self.runtime = runtime
         self.loop: asyncio.AbstractEventLoop = runtime.loop
+        self.slot = slot_of(runtime.loop)
         self.wakes = runtime.wakes
         self.entries = entries
         self.codec = codec
@@ -274,7 +277,11 @@ class Session(Serving):
         self.mark = 0.0
         if self.holding:
             self.holding = False
-            self.wakes.release()
+            try:
+                self.wakes.release()
+            except (KeyboardInterrupt, SystemExit) as error:
+                # A caller ends the program. Out of a read uvloop would take that for a fault of the connection.
+                self.loop.call_soon(_raise, error)
         writer = self.writer
         if writer is not None:
             writer.flush()
@@ -320,4 +327,8 @@ def _seconds(timeout: Any) -> float:
         raise ConfigurationError(f"timeout must be a number of seconds or None, not {timeout!r}") from None
     if not seconds >= 0.0:
         raise ConfigurationError(f"timeout must be 0 or more seconds, or None, not {timeout!r}")
-    return max(seconds, 1e-9)
+    return 0.0 if seconds == _FOREVER else max(seconds, 1e-9)
+
+
+def _raise(error: BaseException) -> None:
+    raise error

@@ -127,7 +127,7 @@ class Answering(Calling):
         if size <= spec.INLINE_MAX and buffers is None and metadata is None:
             cost = size if size > spec.MIN_COST else spec.MIN_COST
         else:
-            cost = inbox.cost(size, 8 * len(buffers or ()) + len(metadata or b""))
+            cost = inbox.cost_of(size, metadata, buffers)
         if call_id > self.last_id and (call_id & 1) != self.parity:
             self.last_id = call_id
             inbox.calls.take(cost)
@@ -189,7 +189,8 @@ class Answering(Calling):
             text = f"the message has {size} bytes, above the server's max_message of {self.max_message}"
             self.refuse(kind, call_id, ErrorCode.MESSAGE_TOO_LARGE, text)
         else:
-            text = f"{self.outbox.blocked_size + self.outbox.probing_size} bytes of replies wait for this peer to take them"
+            waiting = self.outbox.blocked_size + self.outbox.probing_size
+            text = f"{waiting} bytes of replies wait for this peer to take them"
             self.refuse(kind, call_id, ErrorCode.OVERLOADED, text)
 
     def _wrong_id(self, call_id: int) -> RemoteProtocolError:

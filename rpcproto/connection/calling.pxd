@@ -25,3 +25,4 @@ cdef class Calling(ConnectionState):
     cdef bint _head_fits(self, object buffers) except -1
     cdef object _give_up(self, PendingCall call, int code)
     cdef object _stray_reply(self, uint64_t call_id, object kind)
+    cdef object _reply_too_large(self, PendingCall call, Py_ssize_t size)

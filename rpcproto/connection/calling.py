@@ -161,13 +161,12 @@ class Calling(ConnectionState):
         if size <= spec.INLINE_MAX and buffers is None and metadata is None:
             cost = size if size > spec.MIN_COST else spec.MIN_COST
         else:
-            cost = inbox.cost(size, 8 * len(buffers or ()) + len(metadata or b""))
+            cost = inbox.cost_of(size, metadata, buffers)
         if not inbox.kept or not inbox.complete(call_id):
             inbox.replies.take(cost)
         call = self.calls.pop(call_id, None)
         if call is not None and size > self.max_message:
-            text = f"the reply to {call.method}"
-            self.handler.on_failure(call, too_large(text, size, self.max_message, "this side's"))
+            self._reply_too_large(call, size)
         elif call is not None:
             self.handler.on_reply(call, codec, metadata, body, buffers)
         else:
@@ -177,6 +176,10 @@ class Calling(ConnectionState):
             if amount:
                 inbox.grant(inbox.replies, amount)
         return 0
+
+    def _reply_too_large(self, call: PendingCall, size: int) -> None:
+        what = f"the reply to {call.method}"
+        self.handler.on_failure(call, too_large(what, size, self.max_message, "this side's"))
 
     def on_error(self, call_id: int, code: int, payload: bytes) -> int:
         self.outbox.reading = True
@@ -200,8 +203,8 @@ class Calling(ConnectionState):
             )
         if size > self.peer_max_message or not (buffers is None or self._head_fits(buffers)):
             raise too_large(method, size, self.peer_max_message, "the peer's")
-        if not method_id and not 0 < len(method.encode()) <= spec.MAX_METHOD_NAME:
-            raise LocalProtocolError(f"a method name has 1 to {spec.MAX_METHOD_NAME} bytes of UTF-8, not {method!r}")
+        if not method_id:
+            _check_name(method)
         if (
             outbox.small.size + outbox.waiting + outbox.blocked_size + outbox.probing_size + self.unsent
             > self.max_queued
@@ -229,3 +232,15 @@ class Calling(ConnectionState):
         if not self._is_closed(call_id):
             raise self._breach(call_id, f"{_ARTICLES[kind]} {kind.name} for a call that is not open or not ours")
         self.late_replies += 1
+
+
+def _check_name(method: object) -> None:
+    """Raise if this is no method name."""
+    try:
+        size = len(method.encode()) if isinstance(method, str) else 0
+    except UnicodeEncodeError:
+        size = 0
+    if not 0 < size <= spec.MAX_METHOD_NAME:
+        raise LocalProtocolError(
+            f"a method name is text of 1 to {spec.MAX_METHOD_NAME} bytes in UTF-8, not {method!r:.300}"
+        )

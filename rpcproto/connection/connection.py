@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from rpcproto.connection import _states as states
 from rpcproto.connection.answering import Answering
-from rpcproto.connection.failures import failure, too_large
+from rpcproto.connection.failures import failure
 from rpcproto.connection.window import ReceiveWindow
 from rpcproto.errors import ConnectionLost, DeadlineExceeded, GoingAway, Overloaded, RemoteProtocolError
 from rpcproto.wire import _tuning as tuning
@@ -106,12 +106,17 @@ class Connection(Answering):
                 self.handler.on_failure(
                     call,
                     DeadlineExceeded(
-                        f"{call.method} at {self.peer}: no answer within its timeout",
+                        f"{call.method} at {self.peer}: no answer within its timeout{self._default_timeout()}",
                         method=call.method,
                         peer=self.peer,
                     ),
                 )
         return self.next_deadline
+
+    def _default_timeout(self) -> str:
+        """For the text of an error: where a timeout comes from that the caller did not name."""
+        default = self.timeouts.request
+        return "" if default is None else f" (without timeout= that is {default:g} s, Timeouts.request of this side)"
 
     def check_progress(self, now: float) -> None:
         """Called every few seconds: end the connection if a message that has begun makes no progress."""
@@ -154,7 +159,7 @@ class Connection(Answering):
         buffers: list[memoryview] | None,
         size: int,
     ) -> int:
-        cost = self.inbox.cost(size, 8 * len(buffers or ()) + len(metadata or b""))
+        cost = self.inbox.cost_of(size, metadata, buffers)
         self._stray_reply(call_id, Kind.ITEM)
         self.inbox.calls.take(cost)
         amount = self.inbox.calls.give_back(cost)
@@ -292,9 +297,7 @@ class Connection(Answering):
                 del self.calls[call_id]
                 self._send_cancel(call_id, ErrorCode.MESSAGE_TOO_LARGE)
                 inbox.drop(message)
-                self.handler.on_failure(
-                    call, too_large(f"the reply to {call.method}", size, self.max_message, "this side's")
-                )
+                self._reply_too_large(call, size)
             else:
                 inbox.keep(message)
         else:

@@ -16,6 +16,7 @@ cdef class Inbox:
     cdef readonly dict kept
 
     cpdef Py_ssize_t cost(self, long long size, long long head) noexcept
+    cpdef Py_ssize_t cost_of(self, long long size, object metadata, object buffers) except -1
     cpdef object grant(self, ReceiveWindow window, long long amount)
     cpdef object on_answer(self, ReceiveWindow window)
     cpdef object keep(self, Assembly message)

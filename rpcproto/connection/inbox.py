@@ -56,6 +56,10 @@ class Inbox:
             size = min(head, self.call_window)
         return size if size > spec.MIN_COST else spec.MIN_COST
 
+    def cost_of(self, size: int, metadata: bytes | None, buffers: list[memoryview] | None) -> int:
+        """:meth:`cost` of a message that has arrived."""
+        return self.cost(size, 8 * len(buffers or ()) + len(metadata or b""))
+
     def grant(self, window: ReceiveWindow, amount: int) -> None:
         """Send the credit that a window's ``give_back`` returned."""
         self.outbox.give_credit(self._class_of(window), 0, amount)

@@ -4,9 +4,12 @@ A window holds what the peer may still send. What has been delivered is *owed* a
 it is half of the window, so that credit costs one frame in many thousand small calls. But it is given back at once when
 the peer has too little left for the largest message it may send: nobody must wait for credit that is held back.
 
-The window grows with the link. After giving credit back, a probe measures what arrives in one round trip: if that is more
-than a third of the window, the window may be what holds the peer back, and it is doubled. (The idea of gRPC's BDP probe. A
-third, because up to half of the window is owed, so a peer that is held back sends half of it in a round trip.) The round
+The window grows with the link. After giving credit back, a probe measures what arrives in one round trip: if that is
+more
+than a third of the window, the window may be what holds the peer back, and it is doubled. (The idea of gRPC's BDP
+probe. A
+third, because up to half of the window is owed, so a peer that is held back sends half of it in a round trip.) The
+round
 trip is that between the answers to two PINGs: the first one leaves together with the credit, and its answer jumps the
 queue at the peer, ahead of all that the credit allows.
 """

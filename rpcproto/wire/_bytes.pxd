@@ -46,6 +46,10 @@ cdef inline uint32_t u32(const unsigned char *data, Py_ssize_t at) noexcept nogi
     return RPC_LE32(value)
 
 
+cdef inline uint32_t low32(uint64_t word) noexcept nogil:
+    return <uint32_t>word
+
+
 cdef inline uint64_t u64(const unsigned char *data, Py_ssize_t at) noexcept nogil:
     cdef uint64_t value
     memcpy(&value, data + at, 8)

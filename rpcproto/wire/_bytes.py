@@ -34,6 +34,11 @@ def u32(data: bytearray, at: int) -> int:
     return value
 
 
+def low32(word: int) -> int:
+    """The lower half of a 64-bit word."""
+    return word & 0xFFFFFFFF
+
+
 def u64(data: bytearray, at: int) -> int:
     """Load 64 bits at ``at``."""
     value: int = _U64.unpack_from(data, at)[0]

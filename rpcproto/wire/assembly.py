@@ -100,7 +100,8 @@ class Assembly:
         """Take memory for the message, one writable view for each of :meth:`segment_sizes`.
 
         Raises:
-            ValueError: number or sizes of the views are not as asked, or one is not contiguous or cannot be written. A fault of the hook.
+            ValueError: number or sizes of the views are not as asked, or one is not contiguous or cannot be written.
+            A fault of the hook.
         """
         sizes = self.segment_sizes()
         if len(views) != len(sizes):

@@ -253,7 +253,7 @@ class Decoder:
                 break
             quota -= 1
             start_of_header = _bytes.u64(data, at)  # two loads for the whole header: calls are dear in the pure build
-            length = start_of_header & 0xFFFFFFFF
+            length = _bytes.low32(start_of_header)
             kind = start_of_header >> 32 & 0xFF
             flags = start_of_header >> 40 & 0xFF
             if length > self.max_frame:

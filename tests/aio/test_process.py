@@ -16,7 +16,7 @@ import pytest
 import rpcproto
 from rpcproto.testing import pair
 from tests.aio._ends import Kit, poll
-from tests.conftest import LOOP, loop_factory
+from tests.conftest import loop_factory
 
 pytestmark = pytest.mark.smoke
 
@@ -164,7 +164,6 @@ def test_fault_57_exit_without_closing_the_loop():
     finish(start(script), 0, ("ResourceWarning", "Enable tracemalloc", "    ", "  "))
 
 
-@pytest.mark.xfail(LOOP == "uvloop", reason="session: uvloop takes what leaves a read for a fault of it", strict=True)
 @pytest.mark.parametrize("kind", ["SystemExit(3)", "KeyboardInterrupt()"])
 def test_a_task_that_ends_the_program_ends_it(kind):
     """A task woken by a reply runs within the read that brought it, where a loop swallows such exceptions."""
@@ -269,7 +268,6 @@ def test_fault_88_several_loops_in_several_threads():
     assert sorted(results) == [0, 1, 2, 3]
 
 
-@pytest.mark.xfail(reason="session: the slot of the calling peer is shared by all threads", strict=True)
 @pytest.mark.parametrize("other", ["a thread handler", "another loop"])
 def test_fault_88_the_calling_peer_is_that_of_the_thread(run, other):
     """While an inline handler of one thread runs, another thread asks who its own caller is."""

@@ -106,7 +106,6 @@ def test_row_64_only_registered_names_are_served(run, address):
     run(main())
 
 
-@pytest.mark.xfail(reason="connection: a name that is None or has a lone surrogate is not checked", strict=True)
 def test_row_64_a_name_that_is_no_text_is_an_error_of_the_library(run, address):
     async def main():
         async with pair(Kit(), address) as (_, client):

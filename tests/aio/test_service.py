@@ -242,7 +242,6 @@ def test_a_name_used_twice() -> None:
         ({"echo": Echo}, "'echo': a mapping holds functions"),
         ({5: len}, "a key of the mapping must be a string, not 5"),
     ],
-    ids=repr,
 )
 def test_what_is_no_service(services: Any, text: str) -> None:
     assert text in refusal(services)

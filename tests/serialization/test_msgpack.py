@@ -46,7 +46,7 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{type(value).__name__} {str(value)[:20]}")
+@pytest.mark.parametrize("value", VALUES, ids=[f"{at} {type(value).__name__}" for at, value in enumerate(VALUES)])
 def test_fault_73_values_arrive_as_they_were(value: Any) -> None:
     assert exact(value)
 
