@@ -55,7 +55,7 @@ cdef class Outbox:
     cpdef list waiting_notifies(self)
     cpdef PendingCall drop_notify(self, uint64_t call_id)
     cpdef list clear(self)
-    @cython.locals(size=Py_ssize_t, parts=list, taken=list, control=Encoder, small=Encoder)
+    @cython.locals(size=Py_ssize_t, busy=bint, parts=list, taken=list, control=Encoder, small=Encoder)
     cpdef list take(self, Py_ssize_t limit)
     @cython.locals(message=OutMessage, most=Py_ssize_t, before=Py_ssize_t, small=Encoder, taken=list)
     cdef list _take_bulk(self, list parts, Py_ssize_t limit, Py_ssize_t size, bint busy)

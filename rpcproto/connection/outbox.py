@@ -298,6 +298,7 @@ class Outbox:
         control = self.control
         small = self.small
         size = control.size + small.size
+        busy = small.size > self.announced  # other calls have something to send; control frames do not count
         parts: list[Buffer] | None = None
         if control.size:
             parts = control.take()
@@ -307,7 +308,7 @@ class Outbox:
         self.handles = self.small_handles
         self.small_handles = None
         if self.bulk:
-            parts = self._take_bulk(parts, limit, size, size > self.announced)
+            parts = self._take_bulk(parts, limit, size, busy)
         else:
             self.taken = size
         self.announced = 0

@@ -7,6 +7,7 @@ cdef class ReceiveWindow:
     cdef readonly long long owed
     cdef readonly long long arrived
     cdef readonly int probing
+    cdef int rest
 
     cpdef object take(self, long long cost)
     cpdef long long give_back(self, long long cost) except -1

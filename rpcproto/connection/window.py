@@ -19,6 +19,9 @@ from __future__ import annotations
 from rpcproto.errors import RemoteProtocolError
 from rpcproto.wire.spec import ErrorCode
 
+_REST = 16
+"""Credits sent without a probe after one that found the window large enough."""
+
 
 class ReceiveWindow:
     """One class of credit of one connection.
@@ -30,7 +33,7 @@ class ReceiveWindow:
         largest: what one message costs at the most, in bytes.
     """
 
-    __slots__ = ("arrived", "largest", "left", "limit", "name", "owed", "probing", "size")
+    __slots__ = ("arrived", "largest", "left", "limit", "name", "owed", "probing", "rest", "size")
 
     def __init__(self, name: str, size: int, limit: int, largest: int = 0) -> None:
         self.name = name
@@ -41,6 +44,7 @@ class ReceiveWindow:
         self.owed = 0
         self.arrived = 0
         self.probing = 0
+        self.rest = 0
 
     def take(self, cost: int) -> None:
         """The peer used ``cost`` bytes of its credit.
@@ -70,6 +74,9 @@ class ReceiveWindow:
         """Whether a PING shall be sent with the credit given back; at most one probe is under way."""
         if self.probing or self.size >= self.limit:
             return False
+        if self.rest:
+            self.rest -= 1
+            return False
         self.probing = 1
         return True
 
@@ -82,6 +89,7 @@ class ReceiveWindow:
             return -1
         self.probing = 0
         if self.arrived * 3 < self.size:
+            self.rest = _REST
             return 0
         larger = min(self.limit, self.size * 2)
         extra = larger - self.size
