@@ -27,7 +27,6 @@ cdef class Outbox:
     cdef uint64_t ping_count
     cdef bint reading
     cdef readonly Py_ssize_t waiting
-    cdef Py_ssize_t announced
     cdef readonly Py_ssize_t taken
     cdef list small_handles
     cdef readonly list handles
@@ -43,7 +42,7 @@ cdef class Outbox:
     cpdef object add_credit(self, int aux, uint64_t amount)
     @cython.locals(cost=Py_ssize_t, message=OutMessage)
     cdef object _unblock(self, int aux)
-    @cython.locals(size=Py_ssize_t, before=Py_ssize_t)
+    @cython.locals(size=Py_ssize_t)
     cdef object _put(self, OutMessage message, Py_ssize_t cost)
     cpdef object note(self, PendingCall handle)
     @cython.locals(message=OutMessage)
@@ -55,10 +54,10 @@ cdef class Outbox:
     cpdef list waiting_notifies(self)
     cpdef PendingCall drop_notify(self, uint64_t call_id)
     cpdef list clear(self)
-    @cython.locals(size=Py_ssize_t, busy=bint, parts=list, taken=list, control=Encoder, small=Encoder)
+    @cython.locals(size=Py_ssize_t, parts=list, taken=list, control=Encoder, small=Encoder)
     cpdef list take(self, Py_ssize_t limit)
-    @cython.locals(message=OutMessage, most=Py_ssize_t, before=Py_ssize_t, small=Encoder, taken=list)
-    cdef list _take_bulk(self, list parts, Py_ssize_t limit, Py_ssize_t size, bint busy)
+    @cython.locals(message=OutMessage, before=Py_ssize_t, small=Encoder, taken=list)
+    cdef list _take_bulk(self, list parts, Py_ssize_t limit, Py_ssize_t size)
     @cython.locals(head=bytes, flags=int, left=Py_ssize_t, size=Py_ssize_t, pieces=list)
     cdef object _frame(self, OutMessage message, Py_ssize_t most)
     cdef bytes _head(self, OutMessage message)

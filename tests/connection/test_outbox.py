@@ -79,13 +79,14 @@ def test_small_messages_keep_their_order() -> None:
 
 
 @pytest.mark.parametrize("size", [65_537, 100_000, 3 * MIB])
-def test_bulk_that_is_alone_goes_in_frames_as_large_as_the_peer_takes(size: int) -> None:
+def test_bulk_that_is_alone_goes_in_fragments_of_64_kib_too(size: int) -> None:
     box = outbox()
     box.send(message(1, size))
     found = all_of(box)
-    assert len(found) <= size // MIB + 2
-    assert sum(body_size(frame) for frame in found) == size
-    assert all(len(frame.payload) <= MIB for frame in found)
+    bodies = [body_size(frame) for frame in found]
+    assert bodies[0] == 0
+    assert bodies[1:-1] == [65_536] * (len(bodies) - 2)
+    assert sum(bodies) == size
 
 
 def test_bulk_goes_in_fragments_of_64_kib_while_others_wait() -> None:
