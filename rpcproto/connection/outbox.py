@@ -2,9 +2,9 @@
 
 1. *Control*: PING, CREDIT, GOAWAY. They jump the queue.
 2. *Small*: whole messages up to 64 KiB, ERROR and CANCEL, in the order they were issued.
-3. *Bulk*: larger messages, round-robin by fragments of 64 KiB, so that none starves another and a small one waits behind
-   one fragment at most. Larger fragments for a message that is alone were slower, by up to three times with 1 MB: what
-   is sent and received in pieces stays in the caches.
+3. *Bulk*: larger messages, round-robin by fragments of 64 KiB, so that none starves another and a small one waits
+   behind one fragment at most. Larger fragments for a message that is alone were slower, by up to three times with
+   1 MB: what is sent and received in pieces stays in the caches.
 
 Before that, a message waits for credit: calls and replies apart, each in order. Its whole cost is taken when it is
 queued,
