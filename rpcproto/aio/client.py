@@ -9,7 +9,7 @@ from typing import Any
 
 from rpcproto import transports
 from rpcproto.aio.link import Link
-from rpcproto.aio.options import _MAX_THREADS, Allocate, Options
+from rpcproto.aio.options import MAX_THREADS, Allocate, Options
 from rpcproto.aio.peer import Peer
 from rpcproto.aio.reply import Reply
 from rpcproto.config import Limits, Timeouts
@@ -171,7 +171,7 @@ def connect(
     timeouts: Timeouts | None = None,
     tracebacks: bool = False,
     allocate: Allocate | None = None,
-    max_threads: int = _MAX_THREADS,
+    max_threads: int = MAX_THREADS,
     budget: ReassemblyBudget | None = None,
 ) -> Client:
     """Connect to a server: ``async with connect(address) as client`` or ``client = await connect(address)``.

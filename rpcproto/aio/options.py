@@ -19,7 +19,7 @@ from rpcproto.serialization.codec import Codec
 
 Allocate = Callable[[list[int]], Sequence[memoryview]]
 
-_MAX_THREADS = 32
+MAX_THREADS = 32
 
 
 class Options:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rpcproto import transports
 from rpcproto.aio.link import Link
-from rpcproto.aio.options import _MAX_THREADS, Allocate, Options
+from rpcproto.aio.options import MAX_THREADS, Allocate, Options
 from rpcproto.aio.peer import Peer
 from rpcproto.config import Limits, Timeouts
 from rpcproto.connection.budget import ReassemblyBudget
@@ -142,7 +142,7 @@ def serve(
     timeouts: Timeouts | None = None,
     tracebacks: bool = False,
     allocate: Allocate | None = None,
-    max_threads: int = _MAX_THREADS,
+    max_threads: int = MAX_THREADS,
     budget: ReassemblyBudget | None = None,
 ) -> Server:
     """Serve calls: ``async with serve(service, address) as server`` or ``server = await serve(service, address)``.
