@@ -157,8 +157,7 @@ class Session(Serving):
 
         Returns:
             An awaitable handle, done once the message was handed to the operating system. It need not be awaited.
-            Buffers larger
-            than 4 KiB must not be changed until it is done.
+            Buffers larger than 4 KiB must not be changed until it is done.
 
         Raises:
             Overloaded: ``max_queued`` bytes wait to be sent already. Awaiting the handles of earlier notifies

@@ -3,8 +3,7 @@
 Rules of this package:
 
 1. A :class:`~rpcproto.connection.connection.Connection` is driven from outside: the decoder tells it what arrived,
-the shell opens
-   calls, takes what is to be sent (``take``), and passes the time (``on_time``). It answers through a
+   the shell opens calls, takes what is to be sent (``take``), and passes the time (``on_time``). It answers through a
    :class:`~rpcproto.connection.handler.CallHandler`.
 2. Everything that changes the state of a call or of a connection is in ``connection.py`` and the files it is split
    into; the table of section 3 of ``wire/PROTOCOL.md`` is the law.

@@ -29,7 +29,7 @@ class Answering(Calling):
         if self.state == states.CLOSED:
             return
         self.calls_served += 1
-        cost = size if size > 64 else 64
+        cost = size if size > spec.MIN_COST else spec.MIN_COST
         outbox = self.outbox
         if (
             size <= self.peer_max_message

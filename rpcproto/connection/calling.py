@@ -47,8 +47,7 @@ class Calling(ConnectionState):
             method: its name.
             codec: id of the codec that encoded body and buffers.
             body, buffers: the message; each buffer contiguous and of unsigned bytes. What is larger than 4 KiB must
-            not be
-                changed until the call has ended.
+                not be changed until the call has ended.
             size: bytes of body and buffers together.
             timeout: seconds, or 0.0 for none.
 
@@ -72,7 +71,7 @@ class Calling(ConnectionState):
                 self.handler.on_deadline(deadline)
             timeout_ms = int(timeout * 1000.0 + 0.999) if timeout < 4e6 else -1
         self.calls[call_id] = call
-        cost = size if size > 64 else 64
+        cost = size if size > spec.MIN_COST else spec.MIN_COST
         if (
             buffers is None
             and method_id
@@ -107,7 +106,7 @@ class Calling(ConnectionState):
         call_id = self.next_id
         self.next_id = call_id + 2
         self.calls_opened += 1
-        cost = size if size > 64 else 64
+        cost = size if size > spec.MIN_COST else spec.MIN_COST
         if (
             buffers is None
             and method_id

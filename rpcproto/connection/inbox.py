@@ -1,8 +1,8 @@
 """What is under way to us: credit given to the peer, and large messages that have begun.
 
 Counterpart of the outbox. Small messages only take credit and give it back. A large one is *kept* from its first
-frame until it
-is complete, dropped or forgotten; above the call window it also holds a claim on the reassembly budget.
+frame until it is complete, dropped or forgotten; above the call window it also holds a claim on the reassembly
+budget.
 """
 
 from __future__ import annotations

@@ -5,13 +5,10 @@ it is half of the window, so that credit costs one frame in many thousand small 
 the peer has too little left for the largest message it may send: nobody must wait for credit that is held back.
 
 The window grows with the link. After giving credit back, a probe measures what arrives in one round trip: if that is
-more
-than a third of the window, the window may be what holds the peer back, and it is doubled. (The idea of gRPC's BDP
-probe. A
-third, because up to half of the window is owed, so a peer that is held back sends half of it in a round trip.) The
-round
-trip is that between the answers to two PINGs: the first one leaves together with the credit, and its answer jumps the
-queue at the peer, ahead of all that the credit allows.
+more than a third of the window, the window may be what holds the peer back, and it is doubled. (The idea of gRPC's
+BDP probe. A third, because up to half of the window is owed, so a peer that is held back sends half of it in a round
+trip.) The round trip is that between the answers to two PINGs: the first one leaves together with the credit, and its
+answer jumps the queue at the peer, ahead of all that the credit allows.
 """
 
 from __future__ import annotations

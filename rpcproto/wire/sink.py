@@ -18,8 +18,7 @@ class FrameSink:
     """Receives what a :class:`~rpcproto.wire.decoder.Decoder` finds in the bytes.
 
     ``body`` is ``bytes``, or a writable memoryview if the message was large; ``buffers`` is a list of writable
-    memoryviews or None;
-    ``metadata`` is ``bytes`` or None. All of them are the sink's for good.
+    memoryviews or None; ``metadata`` is ``bytes`` or None. All of them are the sink's for good.
     """
 
     __slots__ = ()
