@@ -279,7 +279,7 @@ class Decoder:
                 self.frames += 1
                 at += used
                 continue
-            if kind <= spec.AUTH and kind > 0:
+            if kind <= spec.PAD and kind > 0:
                 if length > spec.INLINE_MAX:
                     raise self._wrong_size(kind, length)
                 if end > stop:
@@ -484,7 +484,10 @@ class Decoder:
         call_id = _bytes.u64(data, at + 8)
         if call_id > (spec.CALL_ID_MAX if kind == spec.CREDIT else 0):
             raise RemoteProtocolError(f"a {Kind(kind).name} frame with call id {call_id}", code=ErrorCode.CALL_ID)
-        if kind == spec.AUTH:
+        if kind == spec.PAD:
+            if length >= tuning.COPY_ALIGNMENT:
+                raise self._wrong_size(kind, length)
+        elif kind == spec.AUTH:
             self.sink.on_auth(aux, _bytes.copy_out(data, begin, end))
         elif kind == spec.GOAWAY:
             if length < 8 or length > 1032:

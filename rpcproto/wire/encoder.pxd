@@ -14,6 +14,8 @@ cdef class Encoder:
     cdef readonly Py_ssize_t size
 
     cpdef object frame(self, int kind, int flags, int aux, uint64_t call_id, bytes payload)
+    @cython.locals(missing=Py_ssize_t)
+    cpdef object pad(self, Py_ssize_t offset)
     cpdef object number(self, int kind, int aux, uint64_t call_id, uint64_t value)
     @cython.locals(head=Py_ssize_t, at=Py_ssize_t)
     cpdef object opening(self, int kind, int flags, int codec, uint64_t call_id, int method, long long deadline_ms,

@@ -57,6 +57,12 @@ class Encoder:
         self.used += spec.HEADER_SIZE + 8
         self.size += spec.HEADER_SIZE + 8
 
+    def pad(self, offset: int) -> None:
+        """A PAD, if that is needed for what comes ``offset`` bytes after something aligned to be aligned as well."""
+        missing = -offset % tuning.COPY_ALIGNMENT
+        if missing:
+            self.frame(spec.PAD, 0, 0, 0, bytes(missing))
+
     def opening(
         self, kind: int, flags: int, codec: int, call_id: int, method: int, deadline_ms: int, body: Buffer, size: int
     ) -> None:

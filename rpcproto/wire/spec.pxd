@@ -23,6 +23,7 @@ cdef enum:
     PING = 10
     GOAWAY = 11
     AUTH = 12
+    PAD = 13
 
 cdef enum:
     FIRST = 0x01

@@ -78,6 +78,7 @@ class FrameType(IntEnum):
     PING = 10
     GOAWAY = 11
     AUTH = 12
+    PAD = 13
 
 
 class Flag(IntFlag):
@@ -159,7 +160,7 @@ class ErrorCode(IntEnum):
     HANDLER_RAISED = 0x0301
 
 
-REQUEST, NOTIFY, STREAM, CHANNEL, REPLY, ITEM, ERROR, CANCEL, CREDIT, PING, GOAWAY, AUTH = (
+REQUEST, NOTIFY, STREAM, CHANNEL, REPLY, ITEM, ERROR, CANCEL, CREDIT, PING, GOAWAY, AUTH, PAD = (
     int(kind) for kind in FrameType
 )
 FIRST, MORE, END, IGNORABLE, HEAD = (int(flag) for flag in Flag)

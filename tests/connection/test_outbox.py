@@ -12,7 +12,7 @@ from rpcproto.connection.outbox import Outbox
 from rpcproto.errors import RemoteProtocolError
 from rpcproto.wire import spec
 from rpcproto.wire.memory import ScratchStack
-from rpcproto.wire.spec import CreditClass, ErrorCode, Flag
+from rpcproto.wire.spec import HEADER_SIZE, CreditClass, ErrorCode, Flag, FrameType
 from tests.wire import frames
 from tests.wire.frames import Frame
 
@@ -33,10 +33,11 @@ def message(call_id: int, size: int, *, kind: int = spec.REQUEST, handle: Pendin
 
 
 def taken(box: Outbox, limit: int = MIB) -> list[Frame]:
+    """What goes out next, without its padding."""
     parts = box.take(limit) or []
     data = b"".join(parts)
     assert len(data) == box.taken
-    return frames.split(data)
+    return [frame for frame in frames.split(data) if frame.kind != FrameType.PAD]
 
 
 def body_size(frame: Frame) -> int:
@@ -78,15 +79,41 @@ def test_small_messages_keep_their_order() -> None:
     assert [frame.call_id for frame in all_of(box)] == list(range(1, 101, 2))
 
 
+@pytest.mark.parametrize("max_frame", [128 * 1024, MIB, 16 * MIB - 1])
 @pytest.mark.parametrize("size", [65_537, 100_000, 3 * MIB])
-def test_bulk_that_is_alone_goes_in_fragments_of_64_kib_too(size: int) -> None:
-    box = outbox()
+def test_bulk_that_is_alone_goes_in_frames_as_large_as_the_peer_and_the_limit_allow(size: int, max_frame: int) -> None:
+    box = outbox(max_frame=max_frame)
     box.send(message(1, size))
-    found = all_of(box)
-    bodies = [body_size(frame) for frame in found]
-    assert bodies[0] == 0
-    assert bodies[1:-1] == [65_536] * (len(bodies) - 2)
-    assert sum(bodies) == size
+    bodies = [body_size(frame) for frame in all_of(box)]
+    most = min(max_frame, MIB)
+    assert bodies == [0] + [most] * (size // most) + ([size % most] if size % most else [])
+
+
+@pytest.mark.parametrize("kind", [spec.REQUEST, spec.REPLY])
+@pytest.mark.parametrize("before", [0, 1, 8, 23])
+@pytest.mark.parametrize("buffers", [1, 2])
+def test_large_fragments_begin_at_multiples_of_16(kind: int, before: int, buffers: int) -> None:
+    box = outbox()
+    box.ping(None)
+    box.send(message(1, before))
+    for call_id in (3, 5, 7):
+        sizes = [100_000 + call_id] * buffers
+        out = OutMessage(kind, spec.END, 1, call_id, b"", [bytes(size) for size in sizes], sum(sizes))
+        out.method = "m"
+        box.send(out)
+    fragments = 0
+    while parts := box.take(200_000):
+        at = 0
+        for frame in frames.split(b"".join(parts)):
+            size = body_size(frame)
+            at += HEADER_SIZE + len(frame.payload)
+            if frame.kind == FrameType.PAD:
+                assert 0 < len(frame.payload) < 16
+                assert not any(frame.payload)
+            elif frame.call_id > 1 and size:
+                assert (at - size) % 16 == 0
+                fragments += 1
+    assert fragments >= 3 * 2 * buffers
 
 
 def test_bulk_goes_in_fragments_of_64_kib_while_others_wait() -> None:

@@ -15,7 +15,7 @@ FIXED = {FrameType.CANCEL: 0, FrameType.CREDIT: 8, FrameType.PING: 8}
 
 
 def on_call(kind: int) -> int:
-    return 0 if kind in (FrameType.PING, FrameType.GOAWAY, FrameType.AUTH) else 1
+    return 0 if kind in (FrameType.PING, FrameType.GOAWAY, FrameType.AUTH, FrameType.PAD) else 1
 
 
 # ---- greeting -----------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def test_row_3_a_version_error_names_both_versions() -> None:
 # ---- header -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [*FrameType, 13, 200])
+@pytest.mark.parametrize("kind", [*FrameType, 14, 200])
 @pytest.mark.parametrize("length", [(1 << 20) + 1, 1 << 24, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF])
 def test_row_5_and_fault_1_a_length_above_the_limit_allocates_nothing(kind: int, length: int) -> None:
     header = frames.HEADER.pack(length, kind, Flag.FIRST | Flag.HEAD | Flag.IGNORABLE, 0, on_call(kind))
@@ -123,7 +123,7 @@ def test_row_6_unknown_flags_are_ignored(flags: int) -> None:
     assert [event[0] for event in told(*pieces)] == ["open", "reply", "ping"]
 
 
-@pytest.mark.parametrize("kind", [0, 13, 100, 255])
+@pytest.mark.parametrize("kind", [0, 14, 100, 255])
 @pytest.mark.parametrize("size", [0, 1, 1000, 100_000])
 def test_row_6_an_unknown_type_is_skipped_if_it_may_be(kind: int, size: int) -> None:
     unknown = frames.frame(kind, 7 << 48, b"?" * size, flags=Flag.IGNORABLE | Flag.MORE)
@@ -146,6 +146,17 @@ def test_row_7_frames_of_a_fixed_length(kind: FrameType, change: int) -> None:
         assert code == ErrorCode.FRAME_SIZE
         assert kind.name in text
     assert told(frames.frame(kind, on_call(kind), bytes(FIXED[kind])))
+
+
+@pytest.mark.parametrize("size", [16, 17, 65_536])
+def test_row_7_a_pad_is_short(size: int) -> None:
+    code, text = breach(frames.frame(FrameType.PAD, 0, bytes(size)))
+    assert (code, text) == (ErrorCode.FRAME_SIZE, f"a PAD frame of {size} bytes")
+
+
+@pytest.mark.parametrize("size", [0, 1, 15])
+def test_a_pad_is_skipped(size: int) -> None:
+    assert told(frames.frame(FrameType.PAD, 0, b"?" * size), frames.ping()) == [("ping", 0, b"12345678")]
 
 
 @pytest.mark.parametrize("size", [0, 7, 1033, 2000])

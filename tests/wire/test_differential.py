@@ -45,7 +45,7 @@ payloads = st.one_of(
 )
 random_frames = st.builds(
     lambda kind, call_id, payload, flags, aux: frames.frame(kind, call_id, payload, flags=flags, aux=aux),
-    st.one_of(st.sampled_from(list(FrameType)), st.sampled_from([FrameType.REQUEST, FrameType.REPLY, 0, 13, 255])),
+    st.one_of(st.sampled_from(list(FrameType)), st.sampled_from([FrameType.REQUEST, FrameType.REPLY, 0, 14, 255])),
     st.one_of(st.integers(0, 6), st.sampled_from([(1 << 48) - 1, 1 << 48, (1 << 64) - 1])),
     payloads,
     st.one_of(st.sampled_from([0x01, 0x05, 0x11, 0x15, 0x13, 0x02, 0x04, 0x00]), st.integers(0, 255)),
