@@ -1,4 +1,4 @@
-"""The two steps of ``reply.py`` that Python and C do differently. Never compiled: ``_reply.pxd`` has the C bodies."""
+"""The steps of ``reply.py`` that Python and C do differently. Never compiled: ``_reply.pxd`` has the C bodies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rpcproto.aio.reply import Reply
 
-__all__ = ["run_in", "set_defaults"]
+__all__ = ["is_task_wakeup", "run_in", "set_defaults"]
+
+_BUILTIN = type(len)
 
 
 def set_defaults(reply: Reply) -> None:
@@ -32,3 +34,8 @@ def run_in(context: Context, callback: Callable[[Any], object], argument: Any) -
         context.run(callback, argument)
     finally:
         del argument  # see Reply.result()
+
+
+def is_task_wakeup(callback: Callable[[Any], object]) -> bool:
+    """Whether this is how asyncio's tasks (those in C) are woken by what they await."""
+    return type(callback) is _BUILTIN and callback.__name__ == "task_wakeup"

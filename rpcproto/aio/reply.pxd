@@ -9,6 +9,7 @@ from rpcproto.connection.calls cimport PendingCall
 @cython.final
 cdef class WakeList:
     cdef readonly object loop
+    cdef readonly object done
     cdef list ready
     cdef int held
     cdef bint scheduled

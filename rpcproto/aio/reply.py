@@ -17,7 +17,7 @@ Rules:
 
 from __future__ import annotations
 
-from asyncio import AbstractEventLoop, CancelledError, InvalidStateError, current_task
+from asyncio import AbstractEventLoop, CancelledError, Future, InvalidStateError, current_task
 from collections import deque
 from collections.abc import Callable, Generator
 from contextvars import Context, copy_context
@@ -44,10 +44,14 @@ class WakeList:
         loop: the loop in which the waiters run.
     """
 
-    __slots__ = ("held", "loop", "ready", "scheduled", "sweeping")
+    __slots__ = ("done", "held", "loop", "ready", "scheduled", "sweeping")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self.loop = loop
+        # What tasks are woken with. Given the reply they would ask it for its result, by a name that they make a string
+        # of each time, only to resume the generator that looks for itself: a tenth of a caller's time.
+        self.done: Future[None] = Future(loop=loop)
+        self.done.set_result(None)
         self.ready: list[Reply] = []
         self.held = 0
         self.scheduled = False
@@ -216,7 +220,7 @@ class Reply(PendingCall):
                 else:
                     self.callback = self.callback_context = None
                 try:
-                    _reply.run_in(context, callback, self)
+                    _reply.run_in(context, callback, self.wakes.done if _reply.is_task_wakeup(callback) else self)
                 except (KeyboardInterrupt, SystemExit):
                     raise
                 except BaseException as error:  # as the loop does with its own callbacks

@@ -10,8 +10,6 @@ from rpcproto.connection.handler cimport CallHandler
 from rpcproto.serialization.codec cimport Codec
 from rpcproto.wire cimport spec
 
-cpdef Codec codec_by_id(int number)
-
 @cython.final
 cdef class Entry:
     cdef readonly object handler
@@ -24,8 +22,10 @@ cdef class Entry:
 cdef class Serving(CallHandler):
     cdef readonly dict entries
     cdef readonly Codec codec
+    cdef Codec last_codec
     cdef readonly bint tracebacks
     cdef double slow_after
+    cdef double prompt
     cdef double mark
     cdef list spare
     cdef readonly Current slot
@@ -35,6 +35,7 @@ cdef class Serving(CallHandler):
     cdef readonly object loop
     cdef public object link
 
+    cdef Codec codec_of(self, int number)
     @cython.locals(served=Entry, connection=Connection, chosen=Codec, now=double)
     cpdef int on_call(self, object entry, int kind, uint64_t call_id, int codec, long long deadline_ms,
                       object metadata, object body, object buffers, Py_ssize_t size) except -1
@@ -50,4 +51,4 @@ cdef class Serving(CallHandler):
     cpdef object send_error(self, uint64_t call_id, object error)
     cdef object _raised(self, Entry entry, int kind, uint64_t call_id, object args, object error)
     cdef object _bad_message(self, int kind, uint64_t call_id, object error)
-    cdef object _tell_slow(self, Entry entry, double seconds)
+    cdef object _was_slow(self, Entry entry, double seconds)

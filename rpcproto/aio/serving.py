@@ -56,8 +56,10 @@ class Serving(CallHandler):
     Attributes:
         entries: handlers offered to the peer, by name.
         codec: for calls that name none.
+        last_codec: of the last message that came.
         tracebacks: tell the peer the traceback of a handler that raised.
         slot: where plain handlers find their caller.
+        prompt: seconds that a plain handler may take before its answer leaves at once, with those that wait.
         slow_after: seconds that a plain handler may hold the loop before it is logged.
         mark: when the last plain handler of this read ended, 0.0 outside of a read.
         spare: an empty list for the buffers of the next message. Most have none, so the same list serves again.
@@ -68,10 +70,12 @@ class Serving(CallHandler):
         "connection",
         "entries",
         "failed_handlers",
+        "last_codec",
         "link",
         "loop",
         "mark",
         "peer",
+        "prompt",
         "slot",
         "slow_after",
         "spare",
@@ -82,14 +86,28 @@ class Serving(CallHandler):
     connection: Connection | None
     entries: dict[str, Entry]
     failed_handlers: int
+    last_codec: Codec
     link: Any
     loop: asyncio.AbstractEventLoop
     mark: float
     peer: Peer | None
+    prompt: float
     slot: Current
     slow_after: float
     spare: list[Any] | None
     tracebacks: bool
+
+    def codec_of(self, number: int) -> Codec:
+        """The codec that a message of the peer names.
+
+        Raises:
+            ConfigurationError: this side has none of this id.
+        """
+        found = self.codec if number == self.codec.id else registry.by_id(number)
+        if found is None:
+            raise ConfigurationError(f"this side has no codec with id {number}")
+        self.last_codec = found
+        return found
 
     def resolve(self, name: str) -> object:
         return self.entries.get(name)
@@ -113,7 +131,7 @@ class Serving(CallHandler):
             self._wrong_kind(served, kind, call_id)
             return 0
         try:
-            chosen = self.codec if codec == self.codec.id else codec_by_id(codec)
+            chosen = self.last_codec if codec == self.last_codec.id else self.codec_of(codec)
             args = chosen.decode_args(body, buffers)
         except Exception as error:
             self._bad_message(kind, call_id, error)
@@ -134,8 +152,8 @@ class Serving(CallHandler):
             self._answer(served, chosen, kind, call_id, size, deadline_ms, result)
         self.slot.peer = None
         now = _clock.monotonic()
-        if now - self.mark > self.slow_after:
-            self._tell_slow(served, now - self.mark)
+        if now - self.mark > self.prompt:
+            self._was_slow(served, now - self.mark)
         self.mark = now
         return 0
 
@@ -225,8 +243,9 @@ class Serving(CallHandler):
         code = ErrorCode.UNSUPPORTED_CODEC if isinstance(error, ConfigurationError) else ErrorCode.BAD_MESSAGE
         connection.refuse(kind, call_id, code, str(error))
 
-    def _tell_slow(self, entry: Entry, seconds: float) -> None:
-        if not entry.slow_told:
+    def _was_slow(self, entry: Entry, seconds: float) -> None:
+        self.on_output(True)
+        if seconds > self.slow_after and not entry.slow_told:
             entry.slow_told = True
             log.warning(
                 "handler %s held the loop for %.0f ms; make it `async def`, or @request(thread=True)",
@@ -237,10 +256,3 @@ class Serving(CallHandler):
     def on_cancel(self, running: RunningCall, code: int) -> int:
         tasks.cancel(running)
         return 0
-
-
-def codec_by_id(number: int) -> Codec:
-    found = registry.by_id(number)
-    if found is None:
-        raise ConfigurationError(f"this side has no codec with id {number}")
-    return found

@@ -3,7 +3,7 @@ from libc.stdint cimport uint64_t
 
 from rpcproto cimport _clock
 from rpcproto.aio.reply cimport Reply, WakeList, new_reply
-from rpcproto.aio.serving cimport Entry, Serving, codec_by_id
+from rpcproto.aio.serving cimport Entry, Serving
 from rpcproto.aio.writer cimport Writer
 from rpcproto.connection.calls cimport PendingCall
 from rpcproto.connection.connection cimport Connection

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rpcproto import _clock
 from rpcproto.aio.context import slot_of
 from rpcproto.aio.reply import Reply, new_reply
-from rpcproto.aio.serving import Entry, Serving, codec_by_id
+from rpcproto.aio.serving import Entry, Serving
 from rpcproto.connection.connection import Connection
 from rpcproto.errors import ConfigurationError, RpcError, SerializationError
 from rpcproto.serialization import registry
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rpcproto.serialization.codec import Codec
 
 _FOREVER = float("inf")
+_PROMPT = 0.0005
 _DEFAULT: Any = object()
 
 
@@ -73,12 +74,14 @@ class Session(Serving):
         self.wakes = runtime.wakes
         self.entries = entries
         self.codec = codec
+        self.last_codec = codec
         self.limits = limits
         self.timeouts = timeouts
         self.tracebacks = tracebacks
         self.allocator = allocate if allocate is not None else runtime.memory.allocate
         self.request_timeout = 0.0 if timeouts.request is None else timeouts.request
         self.slow_after = timeouts.slow_handler
+        self.prompt = min(_PROMPT, timeouts.slow_handler)
         self.mark = 0.0
         self.failed_handlers = 0
         self.holding = False
@@ -226,7 +229,7 @@ class Session(Serving):
             self.wakes.hold()
         reply: Any = call
         try:
-            chosen = self.codec if codec == self.codec.id else codec_by_id(codec)
+            chosen = self.last_codec if codec == self.last_codec.id else self.codec_of(codec)
             reply.settle(chosen.decode_value(body, buffers))
         except Exception as error:
             self._undecodable(reply, error)
@@ -266,9 +269,13 @@ class Session(Serving):
     def allocate(self, sizes: list[int]) -> Sequence[memoryview]:
         return self.allocator(sizes)
 
-    def on_output(self) -> int:
+    def on_output(self, at_once: bool) -> int:
         writer = self.writer
-        if writer is not None:
+        if writer is None:
+            return 0
+        if at_once:
+            writer.flush()
+        else:
             writer.schedule()
         return 0
 

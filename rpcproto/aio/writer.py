@@ -84,7 +84,7 @@ class Writer:
         _live.add(self)
 
     def schedule(self) -> None:
-        """Flush in the next turn of the loop: what is queued until then goes out together."""
+        """Flush in the next turn of the loop, so that what is queued until then goes out together."""
         if not self.scheduled and not self.blocked:
             self.scheduled = True
             self.loop.call_soon(self.flush_scheduled)

@@ -40,8 +40,7 @@ class Answering(Calling):
         ):
             outbox.credit_replies -= cost
             outbox.small.reply(codec, call_id, body, size)
-            if not outbox.reading:
-                outbox.signal()
+            outbox.signal()
             return
         if size > self.peer_max_message or not self._head_fits(buffers):
             self.fail(

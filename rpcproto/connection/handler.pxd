@@ -12,7 +12,7 @@ cdef class CallHandler:
     cpdef int on_written(self, object handle) except -1
     cpdef int on_pong(self, object waiter) except -1
     cpdef object allocate(self, list sizes)
-    cpdef int on_output(self) except -1
+    cpdef int on_output(self, bint at_once) except -1
     cpdef int on_read_done(self) except -1
     cpdef int on_backlog(self) except -1
     cpdef int on_pause(self, bint paused) except -1

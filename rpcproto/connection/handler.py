@@ -73,8 +73,8 @@ class CallHandler:
         """Writable buffers for a large message, one of each size. May raise: then only that call fails."""
         return [memoryview(bytearray(size)) for size in sizes]
 
-    def on_output(self) -> int:
-        """There is something to send, outside of a read: ``take`` it soon."""
+    def on_output(self, at_once: bool) -> int:
+        """There is something to send: ``take`` it now, or (outside of a read only) soon."""
         return 0
 
     def on_read_done(self) -> int:

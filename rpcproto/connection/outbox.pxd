@@ -25,7 +25,8 @@ cdef class Outbox:
     cdef readonly Py_ssize_t blocked_size
     cdef readonly dict pings
     cdef uint64_t ping_count
-    cdef bint reading
+    cdef public bint reading
+    cdef int gathered
     cdef readonly Py_ssize_t waiting
     cdef readonly Py_ssize_t taken
     cdef list small_handles

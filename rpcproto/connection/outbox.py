@@ -15,6 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from rpcproto.errors import RemoteProtocolError
+from rpcproto.wire import _tuning as tuning
 from rpcproto.wire import spec
 from rpcproto.wire.encoder import Encoder, encode_head
 from rpcproto.wire.spec import CreditClass, ErrorCode
@@ -37,7 +38,9 @@ class Outbox:
         handler: asked for the time when a deadline is written.
 
     Attributes:
-        reading: what is queued now goes out when the read that is being handled ends; nobody needs to be told.
+        reading: what is queued now goes out when the read that is being handled ends, at the latest; nobody needs to be
+            told.
+        gathered: how much was queued since the last :meth:`take`, in signals.
         pings: what waits for the answer to a PING, by payload.
         credit_calls, credit_replies: bytes that may be sent of each class.
         blocked_calls, blocked_replies: messages that wait for credit.
@@ -61,6 +64,7 @@ class Outbox:
         "control",
         "credit_calls",
         "credit_replies",
+        "gathered",
         "handler",
         "handles",
         "max_frame",
@@ -94,6 +98,7 @@ class Outbox:
         self.pings: dict[bytes, object] = {}
         self.ping_count = 0
         self.reading = False
+        self.gathered = 0
         self.waiting = 0
         self.probing_size = 0
         self.taken = 0
@@ -108,9 +113,12 @@ class Outbox:
         self.max_frame = max_frame
 
     def signal(self) -> None:
-        """Something was queued: have it sent."""
-        if not self.reading:
-            self.handler.on_output()
+        """Something was queued: have it sent, at once if it completes a batch."""
+        self.gathered += 1
+        if self.gathered >= tuning.BATCH:
+            self.handler.on_output(True)
+        elif not self.reading:
+            self.handler.on_output(False)
 
     def ping(self, waiter: object) -> None:
         """Send a PING. ``waiter`` is what the answer is for."""
@@ -292,6 +300,7 @@ class Outbox:
         control = self.control
         small = self.small
         self.taken = control.size + small.size
+        self.gathered = 0
         parts: list[Buffer] | None = None
         if control.size:
             parts = control.take()

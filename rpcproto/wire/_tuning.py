@@ -27,6 +27,12 @@ PACK_MAX = 4096
 """Payloads up to this are copied behind their header: one part for a whole batch of small messages, and the sender may
 use its buffer again at once. Larger ones are sent from where they are."""
 
+BATCH = 16
+"""Messages that wait until a read is handled before they go out all the same. With 64 calls in flight, replies that
+leave only when the whole read is handled make the two ends take turns instead of working side by side: 0.35 of the
+ceiling instead of 0.6. With 8 the system calls cost more than they bring; with 32 the ends take turns at 32 calls in
+flight."""
+
 ALIGNMENT = 64
 """Of receive buffers: a cache line, and what numpy and SIMD code like best."""
 

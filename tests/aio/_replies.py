@@ -35,6 +35,9 @@ class FakeLoop:
     def is_closed(self) -> bool:
         return self.closed
 
+    def get_debug(self) -> bool:
+        return False
+
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         self.errors.append(context)
 

@@ -116,7 +116,7 @@ class Shell(CallHandler):
     def allocate(self, sizes: list[int]) -> Sequence[memoryview]:
         return self.memory.allocate(sizes)
 
-    def on_output(self) -> int:
+    def on_output(self, at_once: bool) -> int:
         self.wants_output = True
         return 0
 

@@ -317,3 +317,39 @@ def test_fault_13_very_many_messages_in_one_turn_are_few_parts() -> None:
     parts = box.take(MIB)
     assert parts is not None
     assert len(parts) < 20
+
+
+class Signals(CallHandler):
+    """Notes what it is told of output."""
+
+    def __init__(self) -> None:
+        self.seen: list[bool] = []
+
+    def on_output(self, at_once: bool) -> int:
+        self.seen.append(at_once)
+        return 0
+
+
+@pytest.mark.parametrize("reading", [False, True])
+def test_the_16th_completes_a_batch(reading: bool) -> None:
+    handler = Signals()
+    box = Outbox(ScratchStack(), handler)
+    box.reading = reading
+    for _ in range(40):
+        box.ping(None)
+        if handler.seen[-1:] == [True]:
+            assert len(taken(box)) == 16
+            handler.seen.append(False)  # so that it is seen once
+    assert len(taken(box)) == 8
+    if reading:
+        assert handler.seen == [True, False] * 2
+    else:
+        assert handler.seen == ([False] * 15 + [True, False]) * 2 + [False] * 8
+
+
+def test_a_batch_that_cannot_be_sent_is_told_with_everything_that_follows() -> None:
+    handler = Signals()
+    box = Outbox(ScratchStack(), handler)
+    for _ in range(20):
+        box.ping(None)
+    assert handler.seen == [False] * 15 + [True] * 5
