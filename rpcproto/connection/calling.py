@@ -82,10 +82,7 @@ class Calling(ConnectionState):
             outbox.credit_calls -= cost
             outbox.small.opening(spec.REQUEST, spec.END, codec, call_id, method_id, timeout_ms, body, size)
             call.sent = True
-            if len(self.calls) == 1:  # the peer has nothing else to do: let it begin
-                self.handler.on_output(True)
-            else:
-                outbox.signal()
+            outbox.signal_call(len(self.calls))
             return
         message = OutMessage(spec.REQUEST, spec.END, codec, call_id, body, buffers, size)
         message.call = call

@@ -3,6 +3,7 @@ from libc.stdint cimport uint64_t
 
 from rpcproto.connection.calls cimport OutMessage, PendingCall
 from rpcproto.connection.handler cimport CallHandler
+from rpcproto.wire cimport _tuning as tuning
 from rpcproto.wire cimport spec
 from rpcproto.wire.encoder cimport Encoder
 from rpcproto.wire.memory cimport ScratchStack
@@ -27,6 +28,7 @@ cdef class Outbox:
     cdef uint64_t ping_count
     cdef public bint reading
     cdef int gathered
+    cdef int batch
     cdef readonly Py_ssize_t waiting
     cdef readonly Py_ssize_t taken
     cdef list small_handles
@@ -34,6 +36,7 @@ cdef class Outbox:
 
     cpdef object open(self, Py_ssize_t credit, Py_ssize_t call_window, Py_ssize_t max_frame)
     cdef object signal(self)
+    cpdef object signal_call(self, Py_ssize_t pending)
     cpdef object ping(self, object waiter)
     cpdef object give_credit(self, int aux, uint64_t call_id, uint64_t amount)
     cpdef Py_ssize_t sendable(self) noexcept

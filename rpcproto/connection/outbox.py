@@ -41,6 +41,7 @@ class Outbox:
         reading: what is queued now goes out when the read that is being handled ends, at the latest; nobody needs to be
             told.
         gathered: how much was queued since the last :meth:`take`, in signals.
+        batch: how much of that is sent at once.
         pings: what waits for the answer to a PING, by payload.
         credit_calls, credit_replies: bytes that may be sent of each class.
         blocked_calls, blocked_replies: messages that wait for credit.
@@ -55,6 +56,7 @@ class Outbox:
     """
 
     __slots__ = (
+        "batch",
         "blocked",
         "blocked_calls",
         "blocked_replies",
@@ -99,6 +101,7 @@ class Outbox:
         self.ping_count = 0
         self.reading = False
         self.gathered = 0
+        self.batch = tuning.BATCH
         self.waiting = 0
         self.probing_size = 0
         self.taken = 0
@@ -115,10 +118,18 @@ class Outbox:
     def signal(self) -> None:
         """Something was queued: have it sent, at once if it completes a batch."""
         self.gathered += 1
-        if self.gathered >= tuning.BATCH:
+        if self.gathered >= self.batch:
             self.handler.on_output(True)
         elif not self.reading:
             self.handler.on_output(False)
+
+    def signal_call(self, pending: int) -> None:
+        """A call was queued and ``pending`` are under way: have it sent, with about half of them."""
+        self.batch = min(max(pending >> 1, tuning.BATCH_MIN), tuning.BATCH_MAX)
+        if pending == 1:
+            self.handler.on_output(True)  # the peer has nothing else to do: let it begin
+        else:
+            self.signal()
 
     def ping(self, waiter: object) -> None:
         """Send a PING. ``waiter`` is what the answer is for."""

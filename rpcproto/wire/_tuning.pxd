@@ -15,6 +15,8 @@ cdef enum:
     SCRATCHES_KEPT = 16
     PACK_MAX = 4096
     BATCH = 16
+    BATCH_MIN = 8
+    BATCH_MAX = 32
     ALIGNMENT = 64
     COPY_ALIGNMENT = 16
     POOLED_MIN = 16384
