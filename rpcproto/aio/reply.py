@@ -52,14 +52,17 @@ class WakeList:
         # of each time, only to resume the generator that looks for itself: a tenth of a caller's time.
         self.done: Future[None] = Future(loop=loop)
         self.done.set_result(None)
-        self.ready: list[Reply] = []
+        self.ready: list[Reply] | None = None
         self.held = 0
         self.scheduled = False
         self.sweeping = False
 
     def add(self, reply: Reply) -> None:
         """Have the waiters of a settled reply run soon."""
-        self.ready.append(reply)
+        if self.ready is None:
+            self.ready = [reply]
+        else:
+            self.ready.append(reply)
         if not (self.scheduled or self.held):
             self.schedule()
 
@@ -86,7 +89,7 @@ class WakeList:
             KeyboardInterrupt, SystemExit: from a waiter; the remaining ones run in the loop's next turn. Any other
                 exception of a waiter goes to the loop's exception handler.
         """
-        if not self.ready or self.sweeping:
+        if self.ready is None or self.sweeping:
             return
         if current_task(self.loop) is None:
             self.sweep()
@@ -99,17 +102,19 @@ class WakeList:
         except RuntimeError:
             if not self.loop.is_closed():
                 raise
-            self.ready = []  # nobody is left who could run in a closed loop
+            self.ready = None  # nobody is left who could run in a closed loop
         else:
             self.scheduled = True
 
     def _wake_scheduled(self) -> None:
         self.scheduled = False
-        self.sweep()
+        if self.ready is not None:
+            self.sweep()
 
     def sweep(self) -> None:
         ready = self.ready
-        self.ready = []
+        assert ready is not None
+        self.ready = None
         self.sweeping = True
         ready.reverse()
         try:
@@ -122,8 +127,8 @@ class WakeList:
             self.sweeping = False
             if ready:
                 ready.reverse()
-                self.ready = ready + self.ready
-            if self.ready and not self.scheduled:
+                self.ready = ready if self.ready is None else ready + self.ready
+            if self.ready is not None and not self.scheduled:
                 self.schedule()
 
 

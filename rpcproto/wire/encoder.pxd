@@ -29,3 +29,4 @@ cdef class Encoder:
     cdef object _room(self, Py_ssize_t size)
     cdef object _payload(self, object payload, Py_ssize_t size)
     cdef object _seal(self)
+    cdef object _add(self, object part)

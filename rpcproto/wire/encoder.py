@@ -149,16 +149,18 @@ class Encoder:
             return
         if self.used:
             self._seal()
-        if self.parts is None:
-            self.parts = []
-        self.parts.append(payload)
+        self._add(payload)
 
     def _seal(self) -> None:
         """Turn what is packed so far into a part."""
-        if self.parts is None:
-            self.parts = []
-        self.parts.append(_bytes.copy_out(self.data, 0, self.used))
+        self._add(_bytes.copy_out(self.data, 0, self.used))
         self.used = 0
+
+    def _add(self, part: Buffer) -> None:
+        if self.parts is None:
+            self.parts = [part]  # most often the only one: spares an empty list its growth
+        else:
+            self.parts.append(part)
 
 
 def encode_head(

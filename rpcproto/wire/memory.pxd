@@ -1,3 +1,5 @@
+import cython
+
 from rpcproto.wire cimport _bytes
 from rpcproto.wire cimport _tuning as tuning
 
@@ -10,7 +12,9 @@ cdef class ReceiveArena:
 
 cdef class ScratchStack:
     cdef list free
+    cdef bytearray top
 
+    @cython.locals(top=bytearray)
     cdef bytearray borrow(self)
     cdef void give_back(self, bytearray scratch)
 
