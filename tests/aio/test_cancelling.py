@@ -184,7 +184,7 @@ def test_row_31_a_deadline_ends_the_call_at_both_ends(run, address):
             start = time.monotonic()
             with pytest.raises(rpcproto.DeadlineExceeded) as caught:
                 await client.request("Kit.wait", timeout=0.02)
-            assert time.monotonic() - start >= 0.02
+            assert time.monotonic() - start >= 0.019  # the loop's timers are rounded to milliseconds
             assert caught.value.method == "Kit.wait"
             assert isinstance(caught.value, TimeoutError)
             await kit.until(lambda: kit.cancelled)
@@ -267,7 +267,7 @@ def test_fault_41_a_deadline_holds_though_nothing_gets_through(run):
                 start = time.monotonic()
                 with pytest.raises(rpcproto.DeadlineExceeded):
                     await client.request("Kit.echo", 1, timeout=0.02)
-                assert time.monotonic() - start >= 0.02
+                assert time.monotonic() - start >= 0.019  # the loop's timers are rounded to milliseconds
             with pytest.raises(rpcproto.DeadlineExceeded, match=r"ping of .*: no answer within 0\.01 s"):
                 await client.ping(timeout=0.01)
             proxy.up.resume()

@@ -57,7 +57,7 @@ def test_fault_54_a_graceful_stop_stays_graceful(run, address):
             assert type(await failure(calls[2])) is rpcproto.ConnectionLost
             await closing
             assert refused.is_set()
-            assert 0.1 <= time.monotonic() - start < 3
+            assert time.monotonic() - start < 3
 
     def _try(client):
         try:
