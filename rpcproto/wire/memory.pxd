@@ -11,8 +11,8 @@ cdef class ReceiveArena:
     cdef bint leased
 
 cdef class ScratchStack:
-    cdef list free
-    cdef bytearray top
+    cdef readonly list free
+    cdef readonly bytearray top
 
     @cython.locals(top=bytearray)
     cdef bytearray borrow(self)
