@@ -82,7 +82,7 @@ class Calling(ConnectionState):
             outbox.credit_calls -= cost
             outbox.small.opening(spec.REQUEST, spec.END, codec, call_id, method_id, timeout_ms, body, size)
             call.sent = True
-            outbox.signal_call(len(self.calls))
+            outbox.signal_call(len(self.calls), size)
             return
         message = OutMessage(spec.REQUEST, spec.END, codec, call_id, body, buffers, size)
         message.call = call

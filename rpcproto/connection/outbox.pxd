@@ -36,7 +36,8 @@ cdef class Outbox:
 
     cpdef object open(self, Py_ssize_t credit, Py_ssize_t call_window, Py_ssize_t max_frame)
     cdef object signal(self)
-    cpdef object signal_call(self, Py_ssize_t pending)
+    @cython.locals(least=Py_ssize_t)
+    cpdef object signal_call(self, Py_ssize_t pending, Py_ssize_t size)
     cpdef object ping(self, object waiter)
     cpdef object give_credit(self, int aux, uint64_t call_id, uint64_t amount)
     cpdef Py_ssize_t sendable(self) noexcept

@@ -123,9 +123,10 @@ class Outbox:
         elif not self.reading:
             self.handler.on_output(False)
 
-    def signal_call(self, pending: int) -> None:
-        """A call was queued and ``pending`` are under way: have it sent, with about half of them."""
-        self.batch = min(max(pending >> 1, tuning.BATCH_MIN), tuning.BATCH_MAX)
+    def signal_call(self, pending: int, size: int) -> None:
+        """A call of ``size`` bytes was queued and ``pending`` are under way: have it sent, with about half of them."""
+        least = tuning.BATCH_MIN if size <= tuning.PACK_MAX else tuning.BATCH_MAX
+        self.batch = min(max(pending >> 1, least), tuning.BATCH_MAX)
         if pending == 1:
             self.handler.on_output(True)  # the peer has nothing else to do: let it begin
         else:

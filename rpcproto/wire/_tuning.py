@@ -33,7 +33,7 @@ BATCH_MAX = 32
 """Messages that wait for a read to be handled before they go out all the same: half of the calls under way where that
 is known, within bounds. If all waited, the two ends would take turns instead of working side by side: 0.35 of the
 ceiling instead of 0.69 with 64 small calls in flight, 0.5 instead of 1.0 with 16. Smaller batches cost more in system
-calls."""
+calls, and bring nothing where messages are so large that the receiver begins while the system still copies."""
 
 ALIGNMENT = 64
 """Of receive buffers: a cache line, and what numpy and SIMD code like best."""

@@ -355,13 +355,16 @@ def test_a_batch_that_cannot_be_sent_is_told_with_everything_that_follows() -> N
     assert handler.seen == [False] * 15 + [True] * 5
 
 
-@pytest.mark.parametrize(("pending", "size"), [(2, 8), (16, 8), (17, 8), (18, 9), (40, 20), (64, 32), (1000, 32)])
-def test_batches_of_calls_have_half_of_what_is_under_way(pending: int, size: int) -> None:
+@pytest.mark.parametrize(
+    ("pending", "size", "batch"),
+    [(2, 4096, 8), (16, 1, 8), (17, 1, 8), (18, 1, 9), (40, 1, 20), (64, 1, 32), (1000, 1, 32), (2, 4097, 32)],
+)
+def test_batches_of_calls_have_half_of_what_is_under_way(pending: int, size: int, batch: int) -> None:
     handler = Signals()
     box = Outbox(ScratchStack(), handler)
-    for _ in range(size):
+    for _ in range(batch):
         assert True not in handler.seen
-        box.signal_call(pending)
+        box.signal_call(pending, size)
     assert handler.seen[-1] is True
 
 
@@ -369,5 +372,5 @@ def test_a_call_with_no_other_under_way_goes_at_once() -> None:
     handler = Signals()
     box = Outbox(ScratchStack(), handler)
     box.reading = True
-    box.signal_call(1)
+    box.signal_call(1, 1)
     assert handler.seen == [True]
