@@ -20,14 +20,15 @@ TOOLS := $(if $(PURE),,tools)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help bench test test-all build clean tools gone
+.PHONY: help bench test test-all test-checked build clean tools gone
 
 help:
-	@echo "make bench     build rpcproto and measure it on this machine, beside its peers"
-	@echo "make test      build rpcproto and run all tests once"
-	@echo "make test-all  the same for every Python found, compiled and pure, on asyncio and uvloop"
-	@echo "make build     compile in place, for developing"
-	@echo "make clean     remove everything that was built; the environments (.venv*) stay"
+	@echo "make bench         build rpcproto and measure it on this machine, beside its peers"
+	@echo "make test          build rpcproto and run all tests once"
+	@echo "make test-all      the same for every Python found, compiled and pure, on asyncio and uvloop"
+	@echo "make test-checked  the tests with compiled modules that raise where C arithmetic overflows"
+	@echo "make build         compile in place, for developing"
+	@echo "make clean         remove everything that was built; the environments (.venv*) stay"
 	@echo
 	@echo "Settings: PYTHON=python3.12  ARGS='-k name'  RPCPROTO_PURE=1 (no compiled modules)  RPCPROTO_LOOP=asyncio"
 
@@ -36,6 +37,13 @@ bench: $(VENV)/.cli $(BUILT)
 
 test: $(VENV)/.test $(BUILT)
 	$(PY) -m pytest $(ARGS)
+
+# The modules are removed at the end, since nothing tells them from the usual ones.
+test-checked: $(VENV)/.test
+	@echo "Compiling with checks of C arithmetic"
+	@rm -f $(VENV)/.built
+	@RPCPROTO_PURE= RPCPROTO_CHECKS=1 $(PY) setup.py --quiet build_ext --inplace --force
+	@$(PY) -m pytest $(ARGS); status=$$?; find rpcproto -name '*.so' -delete; exit $$status
 
 test-all:
 	@.ci/matrix $(ARGS)

@@ -4,7 +4,9 @@ A ``setup.py`` because the build is conditional: which modules are compiled is r
 ``rpcproto/_build.py`` for the rule), ``RPCPROTO_PURE=1`` compiles none, and neither do Windows and PyPy. Where
 modules are to be compiled and cannot be, the build fails: a package that is silently slow is worse than none.
 
-The generated C goes to ``build/cython``.
+``RPCPROTO_CHECKS=1`` makes C arithmetic that overflows raise OverflowError: for tests only (``make test-checked``).
+
+The generated C goes to ``build/cython`` (with checks: ``build/checked``).
 """
 
 from __future__ import annotations
@@ -33,6 +35,11 @@ DIRECTIVES = {
     "binding": True,
     "freethreading_compatible": True,
 }
+
+CHECKS = os.environ.get("RPCPROTO_CHECKS", "0") not in ("", "0")
+if CHECKS:
+    DIRECTIVES["overflowcheck"] = True
+BUILD_DIR = "build/checked" if CHECKS else "build/cython"
 
 # Most Pythons would say -O3 -g, which takes half as long again; nobody debugs the C of a release.
 COMPILE_ARGS = ["-O2", "-g0", "-Wno-unused-function", "-Wno-sign-compare"]
@@ -72,7 +79,7 @@ def extensions(root: Path = ROOT) -> list[Extension]:
     ]
 
 
-def generate_c(modules: list[Extension], build_dir: str = "build/cython", quiet: bool = False) -> list[Extension]:
+def generate_c(modules: list[Extension], build_dir: str = BUILD_DIR, quiet: bool = False) -> list[Extension]:
     """Have Cython write the C of the modules that changed. Paths are relative to the working directory."""
     from Cython.Build import cythonize
 

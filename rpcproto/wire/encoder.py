@@ -81,7 +81,8 @@ class Encoder:
         if deadline_ms < 0:
             _bytes.put32(self.data, at, method)
         else:
-            _bytes.put64(self.data, at, method | spec.DEADLINE << 16 | deadline_ms << 32)
+            _bytes.put32(self.data, at, method | spec.DEADLINE << 16)
+            _bytes.put32(self.data, at + 4, deadline_ms)
         self.used = at + head
         self.size += spec.HEADER_SIZE + head
         if size:
