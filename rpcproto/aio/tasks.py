@@ -107,7 +107,7 @@ async def _call(
         session.connection.finished(running)  # type: ignore[union-attr]
         session.link.on_call_done()
         return
-    running.work = asyncio.current_task()
+    running.work = asyncio.current_task(session.loop)
     if session.peer is not None:
         calling_peer.set(session.peer)
     try:
