@@ -48,8 +48,8 @@ class WakeList:
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self.loop = loop
-        # What tasks are woken with. Given the reply they would ask it for its result, by a name that they make a string
-        # of each time, only to resume the generator that looks for itself: a tenth of a caller's time.
+        # What tasks are woken with when there is a result. Given the reply they would ask it, by a name that they make
+        # a string of each time, whether there is an error to throw in: a tenth of a caller's time.
         self.done: Future[None] = Future(loop=loop)
         self.done.set_result(None)
         self.ready: list[Reply] | None = None
@@ -224,8 +224,9 @@ class Reply(PendingCall):
                     self.callback, self.callback_context = self.further.popleft()
                 else:
                     self.callback = self.callback_context = None
+                plain = self.error is None and not self.was_cancelled and _reply.is_task_wakeup(callback)
                 try:
-                    _reply.run_in(context, callback, self.wakes.done if _reply.is_task_wakeup(callback) else self)
+                    _reply.run_in(context, callback, self.wakes.done if plain else self)
                 except (KeyboardInterrupt, SystemExit):
                     raise
                 except BaseException as error:  # as the loop does with its own callbacks

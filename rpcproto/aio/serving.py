@@ -1,7 +1,7 @@
 """The peer's calls: from the connection to handlers, and their answers back.
 
-Plain handlers run right in :meth:`Serving.on_call`, within the read that brought the call, so that the answers of a
-whole read leave in one system call. What does not answer at once goes to ``tasks`` and comes back through
+Plain handlers run right in :meth:`Serving.on_call`, within the read that brought the call, so that many answers leave
+in one system call. What does not answer at once goes to ``tasks`` and comes back through
 :meth:`Serving.finish`.
 """
 

@@ -17,6 +17,7 @@ cdef class Writer:
     cdef readonly Py_ssize_t unsent
     cdef readonly bint blocked
     cdef bint scheduled
+    cdef bint flushing
     cdef readonly unsigned long long sends
     cdef readonly unsigned long long bytes_sent
     cdef readonly object failed
@@ -25,14 +26,15 @@ cdef class Writer:
 
     cpdef object schedule(self)
     cpdef object flush_scheduled(self)
-    @cython.locals(parts=list)
     cpdef object flush(self)
+    @cython.locals(parts=list)
+    cdef object _flush(self)
     cpdef object resume(self)
     cpdef object pause(self)
     cpdef bint drained(self) except -1
     cpdef list detach(self)
     @cython.locals(sent=Py_ssize_t)
-    cdef bint _send(self, list parts) except -1
+    cdef object _send(self, list parts)
     @cython.locals(parts=list, size=Py_ssize_t)
     cdef object _advance(self, Py_ssize_t sent)
     cdef object _hand_over(self, list parts)

@@ -51,6 +51,7 @@ class Writer:
         "connection",
         "descriptor",
         "failed",
+        "flushing",
         "handles",
         "index",
         "loop",
@@ -76,9 +77,10 @@ class Writer:
         self.unsent = 0
         self.blocked = False
         self.scheduled = False
+        self.flushing = False
         self.sends = 0
         self.bytes_sent = 0
-        self.failed: OSError | None = None
+        self.failed: Exception | None = None
         self.handles: list[PendingCall] | None = None
         self.on_drained: Callable[[], object] | None = None
         _live.add(self)
@@ -95,10 +97,23 @@ class Writer:
         self.flush()
 
     def flush(self) -> None:
-        """Send what is queued, as much as the socket takes."""
-        if self.blocked or self.transport is None:
+        """Send what is queued, as much as the socket takes. Raises nothing: a failure ends the connection later."""
+        if self.transport is None:
             return
-        while True:
+        if self.flushing:
+            # A buffer was given up, and its finaliser made a call.
+            self.schedule()
+            return
+        self.flushing = True
+        try:
+            self._flush()
+        except Exception as error:
+            self._fail(error)
+        finally:
+            self.flushing = False
+
+    def _flush(self) -> None:
+        while not self.blocked:
             parts = self.parts
             if parts is None:
                 parts = self.connection.take(tuning.FLUSH_LIMIT)
@@ -111,16 +126,13 @@ class Writer:
                 if self.connection.outbox.handles is not None:
                     self._hold_handles(self.connection.outbox.handles)
             if self.descriptor >= 0:
-                if not self._send(parts):
-                    break
+                self._send(parts)
             else:
                 self._write(parts)
             if self.unsent == 0:
                 self.parts = None
                 if self.handles is not None and (self.descriptor >= 0 or not self.blocked):
                     self._release_handles()
-            if self.blocked:
-                break
         self.connection.on_sent(self.unsent)
         if self.on_drained is not None and self.drained():
             on_drained = self.on_drained
@@ -157,22 +169,16 @@ class Writer:
         self.handles = None
         return [] if handles is None else handles
 
-    def _send(self, parts: list[Buffer]) -> bool:
-        """One system call. False if the socket failed."""
-        try:
-            sent = _sendmsg.send_parts(self.descriptor, parts, self.index, self.offset)
-        except OSError as error:
-            self._fail(error)
-            return False
+    def _send(self, parts: list[Buffer]) -> None:
+        """One system call."""
+        sent = _sendmsg.send_parts(self.descriptor, parts, self.index, self.offset)
         self.sends += 1
         self.bytes_sent += sent
         self.unsent -= sent
-        if self.unsent == 0:
-            return True
-        self._advance(sent)
-        if sent == 0:
-            self._hand_over(parts)
-        return True
+        if self.unsent:
+            self._advance(sent)
+            if sent == 0:
+                self._hand_over(parts)
 
     def _advance(self, sent: int) -> None:
         """Move on by ``sent`` bytes in the parts."""
@@ -245,7 +251,7 @@ class Writer:
             for handle in handles:
                 self.connection.on_written(handle)
 
-    def _fail(self, error: OSError) -> None:
+    def _fail(self, error: Exception) -> None:
         """The socket is broken. Aborting lets the transport tell the protocol, in a later turn."""
         self.failed = error
         self.blocked = True

@@ -89,7 +89,7 @@ class Calling(ConnectionState):
         message.method = method
         message.deadline = call.deadline
         outbox.send(message)
-        outbox.signal()
+        outbox.signal_call(len(self.calls), size)
 
     def notify(
         self, handle: PendingCall, method: str, codec: int, body: Buffer, buffers: Sequence[Buffer] | None, size: int

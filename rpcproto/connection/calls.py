@@ -121,11 +121,17 @@ class OutMessage:
         return cost if cost > spec.MIN_COST else spec.MIN_COST
 
     def cut(self, most: int) -> list[Buffer]:
-        """The next ``most`` bytes of it, or what is left, as slices of its pieces."""
+        """The next ``most`` bytes of it, or what is left, as slices of its pieces.
+
+        A large piece is cut at multiples of 16, for the alignment of what follows; so it may be up to 15 bytes fewer.
+        """
         slices: list[Buffer] = []
         while most and self.left:
             piece = self.pieces[self.index]
-            size = min(len(piece) - self.at, most)
+            size = len(piece) - self.at
+            if size > most:
+                size = (most - most % tuning.COPY_ALIGNMENT) or most
+                most = size
             if self.at == 0 and size == len(piece):
                 slices.append(piece)
             else:

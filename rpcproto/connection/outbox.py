@@ -40,8 +40,8 @@ class Outbox:
     Attributes:
         reading: what is queued now goes out when the read that is being handled ends, at the latest; nobody needs to be
             told.
-        gathered: how much was queued since the last :meth:`take`, in signals.
-        batch: how much of that is sent at once.
+        gathered: how often something was queued since the last :meth:`take`.
+        batch: how often that may be until it is sent at once.
         pings: what waits for the answer to a PING, by payload.
         credit_calls, credit_replies: bytes that may be sent of each class.
         blocked_calls, blocked_replies: messages that wait for credit.
@@ -331,7 +331,10 @@ class Outbox:
         while bulk and self.taken < limit:
             message = bulk.popleft()
             before = message.left
-            self._frame(message, spec.INLINE_MAX if bulk else min(self.max_frame, max(limit, spec.INLINE_MAX)))
+            most = spec.INLINE_MAX
+            if not bulk:
+                most = max(most, min(self.max_frame, limit - self.taken))
+            self._frame(message, most)
             self.waiting -= before - message.left
             self.taken += small.size
             taken = small.take()
@@ -365,10 +368,19 @@ class Outbox:
         if message.left:
             flags = (flags & ~spec.END) | spec.MORE
         if size and message.size > spec.INLINE_MAX:
-            self.small.pad(self.taken + spec.HEADER_SIZE + len(head))
+            self._align(pieces, spec.HEADER_SIZE + len(head))
         self.small.start(message.kind, flags, message.codec, message.call_id, head, size)
         for piece in pieces:
             self.small.append(piece, len(piece))
+
+    def _align(self, pieces: list[Buffer], offset: int) -> None:
+        """Pad so that the first large one of these pieces, which are to follow after ``offset`` bytes, is aligned."""
+        for piece in pieces:
+            size = len(piece)
+            if size > tuning.PACK_MAX:
+                self.small.pad(self.taken + offset)
+                return
+            offset += size
 
     def _head(self, message: OutMessage) -> bytes:
         """The head of a message that begins now; a method name is bound to an id here, so that it precedes its uses."""

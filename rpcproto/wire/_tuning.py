@@ -39,9 +39,13 @@ ALIGNMENT = 64
 """Of receive buffers: a cache line, and what numpy and SIMD code like best."""
 
 COPY_ALIGNMENT = 16
-"""Of large payloads within what is sent at once. ``rep movsb``, by which Linux copies to and from sockets, is 24 times
-slower on AMD Zen 3 and later where the destination lies 1 to 15 bytes above the source modulo 4,096 (glibc bug 30994).
-Memory starts at multiples of 16; if payloads do so as well, the distance is 0 or at least 16."""
+"""Of the first large piece of a fragment within what is taken at once, and of where large pieces are cut.
+
+``rep movsb``, by which Linux copies to and from sockets, is 24 times slower on AMD Zen 3 and later where the
+destination lies 1 to 15 bytes above the source modulo 4,096 (glibc bug 30994). Memory is aligned to 16, and what is
+sent with nothing else on its way begins a page of the kernel's. So the distance is 0 or at least 16 then; else it is
+a matter of chance (1 in 256).
+"""
 
 POOLED_MIN = 16 * 1024
 POOL_ENTRIES = 64

@@ -35,9 +35,8 @@ class ScratchStack:
     __slots__ = ("free", "top")
 
     def __init__(self) -> None:
-        self.top: bytearray | None = (
-            None  # apart from the others: lists that go from 0 to 1 and back cost an allocation
-        )
+        # The first one is kept apart from the others: a list that goes from 0 to 1 and back costs an allocation.
+        self.top: bytearray | None = None
         self.free: list[bytearray] = []
 
     def borrow(self) -> bytearray:

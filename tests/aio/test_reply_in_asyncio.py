@@ -67,6 +67,51 @@ def test_only_tasks_are_woken_with_something_else(run: Any) -> None:
     run(main())
 
 
+class Yields:
+    """Awaits by yielding the reply itself, as can be done with a future."""
+
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+
+    def __await__(self) -> Any:
+        self.reply._asyncio_future_blocking = True
+        yield self.reply
+        return self.reply.result()
+
+
+@pytest.mark.parametrize("outcome", ["result", "error", "cancel"])
+def test_yielded_by_other_awaitables(run: Any, outcome: str) -> None:
+    """What went wrong is thrown in at the yield; so a cancel of the task is not lost."""
+
+    async def main() -> None:
+        reply = opened()
+        thrown: list[BaseException] = []
+
+        async def wait() -> Any:
+            try:
+                return await Yields(reply)
+            except BaseException as error:
+                thrown.append(error)
+                raise
+
+        task = asyncio.create_task(wait())
+        await turns()
+        if outcome == "result":
+            reply.settle(5)
+            assert await task == 5
+        elif outcome == "error":
+            reply.settle_error(CustomError())
+            with pytest.raises(CustomError):
+                await task
+        else:
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert len(thrown) == (outcome != "result")
+
+    run(main())
+
+
 def test_run_until_complete(run: Any) -> None:
     reply = new_reply(WakeList(run.loop), None, 1)
     run.loop.call_soon(reply.settle, 5)

@@ -87,7 +87,9 @@ def test_cuts_of_any_size_are_the_message_in_order(body: bytes, buffers: list[by
     for step in [*steps, len(whole)]:
         left = out.left
         cut = b"".join(out.cut(step))
-        assert len(cut) == min(step, left)
+        most = min(step, left)
+        assert most - 15 <= len(cut) <= most
+        assert cut or not most
         assert out.left == left - len(cut)
         found += cut
     assert found == whole

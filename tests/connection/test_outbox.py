@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rpcproto.connection.calls import OutMessage, PendingCall
 from rpcproto.connection.handler import CallHandler
 from rpcproto.connection.outbox import Outbox
 from rpcproto.errors import RemoteProtocolError
+from rpcproto.wire import _tuning as tuning
 from rpcproto.wire import spec
 from rpcproto.wire.memory import ScratchStack
-from rpcproto.wire.spec import HEADER_SIZE, CreditClass, ErrorCode, Flag, FrameType
+from rpcproto.wire.spec import CreditClass, ErrorCode, Flag, FrameType
 from tests.wire import frames
 from tests.wire.frames import Frame
 
@@ -86,34 +88,50 @@ def test_bulk_that_is_alone_goes_in_frames_as_large_as_the_peer_and_the_limit_al
     box.send(message(1, size))
     bodies = [body_size(frame) for frame in all_of(box)]
     most = min(max_frame, MIB)
-    assert bodies == [0] + [most] * (size // most) + ([size % most] if size % most else [])
+    assert bodies[0] == 0
+    assert max(bodies) <= most
+    assert sum(bodies) == size
+    assert len(bodies) <= size // most + 3  # cuts are at multiples of 16, and takes at the limit
+
+
+def address(data: Any) -> int:
+    return int(np.frombuffer(data, np.uint8).ctypes.data)
 
 
 @pytest.mark.parametrize("kind", [spec.REQUEST, spec.REPLY])
 @pytest.mark.parametrize("before", [0, 1, 8, 23])
-@pytest.mark.parametrize("buffers", [1, 2])
-def test_large_fragments_begin_at_multiples_of_16(kind: int, before: int, buffers: int) -> None:
+@pytest.mark.parametrize("body", [0, 5, 18])
+@pytest.mark.parametrize("calls", [1, 3])
+def test_large_pieces_are_copied_between_addresses_a_multiple_of_16_apart(
+    kind: int, before: int, body: int, calls: int
+) -> None:
     box = outbox()
     box.ping(None)
     box.send(message(1, before))
-    for call_id in (3, 5, 7):
-        sizes = [100_000 + call_id] * buffers
-        out = OutMessage(kind, spec.END, 1, call_id, b"", [bytes(size) for size in sizes], sum(sizes))
+    for call_id in range(3, 3 + 2 * calls, 2):
+        buffer = bytes(2_000_001 + call_id)
+        out = OutMessage(kind, spec.END, 1, call_id, bytes(body), [buffer], body + len(buffer))
         out.method = "m"
         box.send(out)
-    fragments = 0
-    while parts := box.take(200_000):
+    large = 0
+    while parts := box.take(MIB):
         at = 0
-        for frame in frames.split(b"".join(parts)):
-            size = body_size(frame)
-            at += HEADER_SIZE + len(frame.payload)
-            if frame.kind == FrameType.PAD:
-                assert 0 < len(frame.payload) < 16
-                assert not any(frame.payload)
-            elif frame.call_id > 1 and size:
-                assert (at - size) % 16 == 0
-                fragments += 1
-    assert fragments >= 3 * 2 * buffers
+        for part in parts:
+            if len(part) > tuning.PACK_MAX:
+                assert (at - address(part)) % 16 == 0
+                large += 1
+            at += len(part)
+    assert large >= 2 * calls
+
+
+def test_padding_is_short_and_zero() -> None:
+    box = outbox()
+    box.send(message(1, 3))
+    box.send(message(3, 100_000))
+    (pad,) = [frame for frame in frames.split(b"".join(box.take(MIB) or [])) if frame.kind == FrameType.PAD]
+    assert (pad.flags, pad.aux, pad.call_id) == (0, 0, 0)
+    assert 0 < len(pad.payload) < 16
+    assert not any(pad.payload)
 
 
 def test_bulk_goes_in_fragments_of_64_kib_while_others_wait() -> None:
@@ -150,8 +168,17 @@ def test_the_limit_bounds_what_is_taken_at_once() -> None:
     for call_id in (1, 3):
         box.send(message(call_id, 10 * MIB))
     for _ in range(20):
-        found = taken(box, 256 * 1024)
-        assert sum(len(frame.payload) for frame in found) <= 256 * 1024 + 65_536 + 100
+        taken(box, 256 * 1024)
+        assert box.taken <= 256 * 1024 + 65_536 + 100
+
+
+@pytest.mark.parametrize("max_frame", [MIB, 16 * MIB - 1])
+def test_the_limit_bounds_a_message_that_is_left_alone(max_frame: int) -> None:
+    box = outbox(max_frame=max_frame)
+    box.send(message(1, 15 * 65_536))
+    box.send(message(3, 3 * MIB))
+    while taken(box):
+        assert box.taken <= MIB + 65_536 + 100
 
 
 def test_interleaved_fragments_are_whole_messages() -> None:
