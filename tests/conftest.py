@@ -21,7 +21,7 @@ import hypothesis
 import pytest
 
 import rpcproto
-from rpcproto import _build
+from rpcproto import _build, _logs
 from tests._stale import stale_modules
 
 T = TypeVar("T")
@@ -80,6 +80,10 @@ def pytest_collection_finish() -> None:
     # What is alive now stays: keeping it out of the collections that follow makes each of them quick.
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_setup() -> None:
+    _logs.log.reset()  # each test may cause as many lines as a process
 
 
 @pytest.hookimpl(wrapper=True)

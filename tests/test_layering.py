@@ -15,7 +15,7 @@ from tests._imports import imports_of, module_name, sources
 
 PACKAGE = Path(rpcproto.__file__).parent
 
-BASE_ROW = {"_build", "_clock", "_observer", "_types", "config", "errors"}
+BASE_ROW = {"_build", "_clock", "_logs", "_observer", "_types", "config", "errors"}
 """Modules directly in the package that everything may import."""
 
 MAY_IMPORT = {

@@ -7,10 +7,10 @@ in one system call. What does not answer at once goes to ``tasks`` and comes bac
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from rpcproto import _clock
+from rpcproto._logs import log
 from rpcproto.aio import _tuning as tuning
 from rpcproto.aio import tasks
 from rpcproto.connection.handler import CallHandler
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from rpcproto.connection.calls import RunningCall
     from rpcproto.connection.connection import Connection
     from rpcproto.serialization.codec import Codec
-
-log = logging.getLogger("rpcproto")
 
 _MODES = {"inline": tuning.INLINE, "task": tuning.TASK, "thread": tuning.THREAD}
 _PLAIN = tasks.PLAIN
@@ -246,8 +244,7 @@ class Serving(CallHandler):
     def _was_slow(self, entry: Entry, seconds: float) -> None:
         self.on_output(True)
         if seconds > self.slow_after and not entry.slow_told:
-            entry.slow_told = True
-            log.warning(
+            entry.slow_told = log.warning(
                 "handler %s held the loop for %.0f ms; make it `async def`, or @request(thread=True)",
                 entry.name,
                 seconds * 1000,

@@ -9,13 +9,13 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
-import logging
 import sys
 import traceback as traceback_module
 from collections.abc import Awaitable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from rpcproto._logs import log
 from rpcproto.aio import _tuning as tuning
 from rpcproto.aio.context import calling_peer
 from rpcproto.wire import spec
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from rpcproto.aio.serving import Entry, Serving
     from rpcproto.connection.calls import RunningCall
     from rpcproto.serialization.codec import Codec
-
-log = logging.getLogger("rpcproto")
 
 PLAIN = frozenset({bytes, str, int, float, bool, type(None), list, dict, tuple, memoryview, bytearray})
 """Types of results that are no awaitables, for a quick look."""

@@ -8,10 +8,10 @@ sockets are made, connected, bound and accepted here, and reach the loop connect
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import Callable, Sequence
 
+from .._logs import log
 from ..errors import ConfigurationError
 from .address import Address
 from .base import Listener, P, ProtocolFactory
@@ -23,8 +23,6 @@ _BURST = 128
 
 _RETRY = 0.1
 """Seconds without accepting after the system had no descriptor or memory for a connection; it waits meanwhile."""
-
-_log = logging.getLogger("rpcproto")
 
 
 class SocketListener(Listener):
@@ -87,8 +85,9 @@ class SocketListener(Listener):
             except OSError as exc:
                 # Out of descriptors or memory, mostly. The socket stays readable, so without a pause this would spin.
                 if not self._starved:
-                    self._starved = True
-                    _log.warning("cannot accept on %s: %s; trying again every %g s", self, reason(exc), _RETRY)
+                    self._starved = log.warning(
+                        "cannot accept on %s: %s; trying again every %g s", self, reason(exc), _RETRY
+                    )
                 self._loop.remove_reader(sock)
                 self._retries[sock] = self._loop.call_later(_RETRY, self._accept_again, sock)
                 return
