@@ -331,9 +331,7 @@ class Outbox:
         while bulk and self.taken < limit:
             message = bulk.popleft()
             before = message.left
-            most = spec.INLINE_MAX
-            if not bulk:
-                most = max(most, min(self.max_frame, limit - self.taken))
+            most = spec.INLINE_MAX if bulk else max(spec.INLINE_MAX, min(self.max_frame, limit - self.taken))
             self._frame(message, most)
             self.waiting -= before - message.left
             self.taken += small.size
