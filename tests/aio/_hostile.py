@@ -18,7 +18,10 @@ def connect(address: str) -> socket.socket:
 
 
 def flood(address: str, data: bytes) -> list[frames.Frame]:
-    """Send all of ``data`` while reading, or as much as the server takes. Returns the frames that came back."""
+    """Send all of ``data`` while reading, or as much as the server takes. Returns the frames that came back.
+
+    A server that has ended the connection discards only so much; who sends more may not get all of its last words.
+    """
     got = bytearray()
     view = memoryview(data)
     with connect(address) as sock, selectors.DefaultSelector() as selector:
@@ -45,7 +48,10 @@ def flood(address: str, data: bytes) -> list[frames.Frame]:
                     view = view[:0]  # it closed; what it had said before is still there to be read
                 if not view:
                     selector.modify(sock, selectors.EVENT_READ)
-    return frames.split(bytes(got[64:]))
+    at = 64
+    while at + 16 <= len(got) and (end := at + 16 + frames.HEADER.unpack_from(got, at)[0]) <= len(got):
+        at = end
+    return frames.split(bytes(got[64:at]))
 
 
 def goaway(found: list[frames.Frame]) -> tuple[int, str]:

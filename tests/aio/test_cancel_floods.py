@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 import rpcproto
+from rpcproto.aio.link import Link
 from rpcproto.wire.spec import ErrorCode, FrameType
 from tests.aio._ends import Kit
 from tests.aio._hostile import flood, goaway
@@ -78,9 +79,23 @@ class Work:
         return self if self.kind in ("plain", "awaitable") else self.task
 
 
+@pytest.fixture
+def ends(monkeypatch):
+    """Why connections were ended by this process."""
+    errors = []
+    end = Link.on_end
+
+    def on_end(self, error):
+        errors.append(error)
+        end(self, error)
+
+    monkeypatch.setattr(Link, "on_end", on_end)
+    return errors
+
+
 @pytest.mark.parametrize("kind", ["obedient", "stubborn", "awaitable", "plain"])
 @pytest.mark.parametrize("lag", [0, LAG])
-def test_row_29_open_and_cancel_at_wire_speed(run, kind, lag):
+def test_row_29_open_and_cancel_at_wire_speed(run, kind, lag, ends):
     data = attack_of(PAIRS, lag)
 
     async def main():
@@ -99,9 +114,8 @@ def test_row_29_open_and_cancel_at_wire_speed(run, kind, lag):
                 while len(server.peers) > 1 or work.alive:
                     await asyncio.sleep(0)
                 assert await client.request("Kit.echo", "still here") == "still here"
-        code, text = goaway(found)
-        assert code == ErrorCode.FLOOD
-        assert "cancel_burst" in text
+        assert [error.code for error in ends] == [ErrorCode.FLOOD]
+        assert "cancel_burst" in str(ends[0])
         # A call is started once or refused, and those that run are never more than may.
         assert work.most <= MAX_RUNNING
         assert len(set(work.started)) == len(work.started) < PAIRS
@@ -115,6 +129,21 @@ def test_row_29_open_and_cancel_at_wire_speed(run, kind, lag):
             assert refused
         if lag and kind in ("stubborn", "awaitable"):
             assert len(work.started) == MAX_RUNNING, "a cancelled handler counts until it has ended"
+
+    run(main())
+    run.loop.run_until_complete(run.loop.shutdown_default_executor())
+
+
+def test_row_29_the_reason_is_told(run):
+    """By a GOAWAY, to a peer that sends no more than is discarded afterwards."""
+    data = attack_of(3_000, 0)
+
+    async def main():
+        limits = rpcproto.Limits(cancel_burst=100, cancel_rate=1)
+        async with rpcproto.serve({"work": Work("plain").handler}, "tcp://127.0.0.1:0", limits=limits) as server:
+            code, text = goaway(await asyncio.to_thread(flood, server.address, data))
+        assert code == ErrorCode.FLOOD
+        assert "cancel_burst (100)" in text
 
     run(main())
     run.loop.run_until_complete(run.loop.shutdown_default_executor())
