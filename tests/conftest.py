@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -44,6 +45,10 @@ CANCEL_GRACE = 1.0
 """Seconds that tasks left over get to end once cancelled."""
 
 failed_key = pytest.StashKey[bool]()
+
+# Started in the background of a shell, a process ignores SIGINT, and so would the servers that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

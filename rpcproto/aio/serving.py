@@ -135,7 +135,7 @@ class Serving(CallHandler):
             self._bad_message(kind, call_id, error)
             return 0
         if served.mode != tuning.INLINE:
-            running = connection.begin(kind, call_id, codec, served.name, size, deadline_ms)
+            running = connection.begin(kind, call_id, codec, served.name, size, deadline_ms, False)
             if running is not None:
                 tasks.start(self, running, served, chosen, args)
             return 0
@@ -174,7 +174,7 @@ class Serving(CallHandler):
     ) -> None:
         connection = self.connection
         assert connection is not None
-        running = connection.begin(kind, call_id, codec.id, entry.name, size, deadline_ms)
+        running = connection.begin(kind, call_id, codec.id, entry.name, size, deadline_ms, True)
         if running is not None:
             tasks.start_awaitable(self, running, entry, codec, result)
         elif hasattr(result, "close"):

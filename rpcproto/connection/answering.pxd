@@ -14,7 +14,7 @@ cdef class Answering(Calling):
     cpdef object fail(self, uint64_t call_id, int code, object type_name, object text, object traceback)
     @cython.locals(deadline=double, call=RunningCall)
     cpdef RunningCall begin(self, int kind, uint64_t call_id, int codec, object method, Py_ssize_t size,
-                            long long deadline_ms)
+                            long long deadline_ms, bint begun)
     cpdef bint finished(self, RunningCall call) except -1
     cpdef object refuse(self, int kind, uint64_t call_id, int code, object text)
     @cython.locals(cost=Py_ssize_t, amount="long long", inbox=Inbox)
@@ -25,4 +25,4 @@ cdef class Answering(Calling):
     cdef object _turn_away(self, object entry, int kind, uint64_t call_id, long long deadline_ms, Py_ssize_t size)
     cdef object _wrong_id(self, uint64_t call_id)
     @cython.locals(count=Py_ssize_t)
-    cdef bint _room(self, int kind, uint64_t call_id, Py_ssize_t size) except -1
+    cdef bint _room(self, int kind, uint64_t call_id, Py_ssize_t size, bint begun) except -1

@@ -62,11 +62,11 @@ class Answering(Calling):
         self.outbox.signal()
 
     def begin(
-        self, kind: int, call_id: int, codec: int, method: str, size: int, deadline_ms: int
+        self, kind: int, call_id: int, codec: int, method: str, size: int, deadline_ms: int, begun: bool
     ) -> RunningCall | None:
         """Register a call of the peer whose handler does not answer at once. None if it is over the limits, and was
-        refused."""
-        if not self._room(kind, call_id, size):
+        refused; given up, if some of the handler has run (``begun``), since what is refused is safe to retry."""
+        if not self._room(kind, call_id, size, begun):
             return None
         deadline = 0.0
         if deadline_ms >= 0:
@@ -80,7 +80,7 @@ class Answering(Calling):
         self.running_size += size
         return call
 
-    def _room(self, kind: int, call_id: int, size: int) -> bool:
+    def _room(self, kind: int, call_id: int, size: int, begun: bool) -> bool:
         """Whether another handler may run; if not, its call is refused."""
         count = len(self.running)
         if count < self.max_running and (count == 0 or self.running_size + size <= self.max_running_bytes):
@@ -92,7 +92,10 @@ class Answering(Calling):
                 f"running calls of this peer hold {self.running_size} bytes, "
                 f"and the server's max_running_bytes is {self.max_running_bytes}"
             )
-        self.refuse(kind, call_id, ErrorCode.OVERLOADED, text)
+        if begun:
+            self.refuse(kind, call_id, ErrorCode.CANCELLED, f"given up after its handler had begun: {text}")
+        else:
+            self.refuse(kind, call_id, ErrorCode.OVERLOADED, text)
         return False
 
     def finished(self, call: RunningCall) -> bool:
@@ -103,7 +106,7 @@ class Answering(Calling):
         return not call.over and call.kind != spec.NOTIFY and self.state != states.CLOSED
 
     def refuse(self, kind: int, call_id: int, code: int, text: str) -> None:
-        """Do not start a call of the peer."""
+        """Do not start a call of the peer, or give up what has begun of it."""
         self.refused += 1
         if kind != spec.NOTIFY:
             self.fail(call_id, code, "", text, "")

@@ -155,3 +155,32 @@ def test_row_65_a_remote_error_never_becomes_a_local_class(run, address):
                 await client.request("interrupt")
 
     run(main())
+
+
+def test_what_has_begun_is_not_refused_as_if_it_had_not(run, address):
+    """A plain handler that returns an awaitable has run in part when there turns out to be no room for the rest."""
+    ran = []
+    finish = asyncio.Event()
+
+    async def rest(number):
+        await finish.wait()
+        return number
+
+    def begin(number):
+        ran.append(number)
+        return rest(number)
+
+    async def main():
+        limits = rpcproto.Limits(max_running=1)
+        async with pair({"begin": begin}, address, server={"limits": limits}) as (server, client):
+            first = client.request("begin", 1)
+            with pytest.raises(rpcproto.CallCancelled, match=r"had begun: 1 calls .* max_running") as caught:
+                await client.request("begin", 2)
+            assert not isinstance(caught.value, rpcproto.Refused)
+            assert ran == [1, 2]
+            finish.set()
+            assert await first == 1
+            assert await client.request("begin", 3) == 3
+            assert server.peers[0].stats()["calls_running"] == 0
+
+    run(main())

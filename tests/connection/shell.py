@@ -77,7 +77,7 @@ class Shell(CallHandler):
     ) -> int:
         self.called.append((entry, kind, call_id, bytes(body), [bytes(one) for one in buffers or ()]))
         if entry == "hold":
-            running = self.connection.begin(kind, call_id, codec, "hold", size, deadline_ms)
+            running = self.connection.begin(kind, call_id, codec, "hold", size, deadline_ms, False)
             if running is not None:
                 self.held[call_id] = running
         elif kind == spec.NOTIFY or entry == "log":

@@ -114,7 +114,7 @@ def test_the_handler_is_told_the_code(side: Side, code: int) -> None:
 def test_a_notify_is_closed_once_it_was_sent_so_a_cancel_of_it_is_ignored(side: Side) -> None:
     def hold(*told: object) -> int:
         _, kind, call_id, codec, _, _, _, _, size = told
-        running = side.connection.begin(kind, call_id, codec, "hold", size, -1)  # type: ignore[arg-type]
+        running = side.connection.begin(kind, call_id, codec, "hold", size, -1, False)  # type: ignore[arg-type]
         assert running is not None
         side.shell.held[int(str(call_id))] = running
         return 0
