@@ -485,7 +485,7 @@ class Decoder:
         if call_id > (spec.CALL_ID_MAX if kind == spec.CREDIT else 0):
             raise RemoteProtocolError(f"a {Kind(kind).name} frame with call id {call_id}", code=ErrorCode.CALL_ID)
         if kind == spec.PAD:
-            if length >= tuning.COPY_ALIGNMENT:
+            if length > spec.PAD_MAX:
                 raise self._wrong_size(kind, length)
         elif kind == spec.AUTH:
             self.sink.on_auth(aux, _bytes.copy_out(data, begin, end))

@@ -59,6 +59,9 @@ MAX_METHOD_NAME = 255
 MAX_METHOD_IDS = 4096
 """Method ids 1 to 4095 can be bound to names in each direction; id 0 means "the name is given, bind nothing"."""
 
+PAD_MAX = 15
+"""Bytes that a PAD may have."""
+
 MAX_ERROR_TEXT = 4096
 MAX_ERROR_TRACEBACK = 16 * 1024
 
