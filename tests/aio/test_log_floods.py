@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from pathlib import Path
 
@@ -111,7 +112,7 @@ def test_row_60_a_line_that_is_told_once_is_told_when_there_is_room(run, caplog,
     texts = [record.getMessage() for record in caplog.records]
     assert len(texts) == LINES_PER_SECOND + 1
     assert texts[-1].startswith("handler slow held the loop")
-    assert "(1 lines before this one" in texts[-1]
+    assert re.search(r"\(\d lines before this one", texts[-1])  # more than 1 if a notify took a millisecond as well
 
 
 BAD = {
