@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _FOREVER = float("inf")
 _PROMPT = 0.0005
+"""Seconds: some hundred times what a system call for a single answer costs."""
 _DEFAULT: Any = object()
 
 

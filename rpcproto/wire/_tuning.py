@@ -31,9 +31,10 @@ BATCH = 16
 BATCH_MIN = 8
 BATCH_MAX = 32
 """Messages that wait for a read to be handled before they go out all the same: half of the calls under way where that
-is known, within bounds. If all waited, the two ends would take turns instead of working side by side: 0.35 of the
-ceiling instead of 0.69 with 64 small calls in flight, 0.5 instead of 1.0 with 16. Smaller batches cost more in system
-calls, and bring nothing where messages are so large that the receiver begins while the system still copies."""
+is known, within bounds. If all waited, the two ends would take turns instead of working side by side: 0.31 of the
+ceiling instead of 0.69 with 64 small calls in flight, 0.46 instead of 0.95 with 32 (medians of 3 and 5 runs of
+``rpcproto bench -c``). Smaller batches cost more in system calls. For large messages they bring nothing, since the
+receiver begins while the system still copies: 0.58 instead of 0.59 with 10 KB and batches of 8."""
 
 ALIGNMENT = 64
 """Of receive buffers: a cache line, and what numpy and SIMD code like best."""
@@ -41,10 +42,10 @@ ALIGNMENT = 64
 COPY_ALIGNMENT = 16
 """Of the first large piece of a fragment within what is taken at once, and of where large pieces are cut.
 
-``rep movsb``, by which Linux copies to and from sockets, is 24 times slower on AMD Zen 3 and later where the
-destination lies 1 to 15 bytes above the source modulo 4,096 (glibc bug 30994). Memory is aligned to 16, and what is
-sent with nothing else on its way begins a page of the kernel's. So the distance is 0 or at least 16 then; else it is
-a matter of chance (1 in 256).
+``rep movsb``, by which Linux copies to and from sockets, is some 20 times slower on AMD Zen 3 and later where the
+destination lies 1 to 15 bytes above the source modulo 4,096 (glibc bug 30994; ``benchmarks/copying.py``). Memory is
+aligned to 16, and what is sent with nothing else on its way begins a page of the kernel's. So the distance is 0 or at
+least 16 then; else it is a matter of chance (1 in 256).
 """
 
 POOLED_MIN = 16 * 1024
