@@ -38,7 +38,6 @@ cdef class Reply(PendingCall):
     cdef object further
     cdef readonly object owner
 
-    cdef int open(self, WakeList wakes, object owner, uint64_t call_id) except -1
     cpdef bint settle(self, object value) except -1
     cpdef bint settle_error(self, object error) except -1
     cdef int finish(self) except -1

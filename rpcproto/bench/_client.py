@@ -51,7 +51,8 @@ class Load:
         while self.running:
             start = clock()
             await request(method, value)
-            self.latencies.record(clock() - start)
+            took = clock() - start
+            self.latencies.record(took)
             for _ in others:
                 await request(method, value)
             self.calls += stride

@@ -17,7 +17,7 @@ cdef class Answering(Calling):
                             long long deadline_ms, bint begun)
     cpdef bint finished(self, RunningCall call) except -1
     cpdef object refuse(self, int kind, uint64_t call_id, int code, object text)
-    @cython.locals(cost=Py_ssize_t, amount="long long", inbox=Inbox)
+    @cython.locals(cost=Py_ssize_t, credit="long long", inbox=Inbox)
     cpdef int on_open(self, int kind, uint64_t call_id, int codec, int method, object name, long long deadline_ms,
                       object metadata, object body, object buffers, Py_ssize_t size) except -1
     cdef object _bind(self, uint64_t call_id, int method, object name)

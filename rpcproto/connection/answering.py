@@ -132,11 +132,13 @@ class Answering(Calling):
             cost = inbox.cost_of(size, metadata, buffers)
         if call_id > self.last_id and (call_id & 1) != self.parity:
             self.last_id = call_id
-            inbox.calls.take(cost)
+            credit = inbox.calls.pass_through(cost)
         elif not inbox.complete(call_id):
             raise self._wrong_id(call_id)
-        elif method:
-            name = None  # bound by its first frame
+        else:
+            credit = inbox.calls.give_back(cost)
+            if method:
+                name = None  # bound by its first frame
         if name is not None:
             entry = self._bind(call_id, method, name)
         else:
@@ -151,10 +153,8 @@ class Answering(Calling):
             self._turn_away(entry, kind, call_id, deadline_ms, size)
         else:
             self.handler.on_call(entry, kind, call_id, codec, deadline_ms, metadata, body, buffers, size)
-        if self.state != states.CLOSED:
-            amount = inbox.calls.give_back(cost)
-            if amount:
-                inbox.grant(inbox.calls, amount)
+        if credit and self.state != states.CLOSED:
+            inbox.grant(inbox.calls, credit)
         return 0
 
     def _bind(self, call_id: int, method: int, name: str) -> object:

@@ -18,7 +18,7 @@ cdef class Calling(ConnectionState):
     cpdef object cancel_call(self, uint64_t call_id)
     cpdef object ping(self, object waiter)
     cpdef object on_written(self, PendingCall handle)
-    @cython.locals(cost=Py_ssize_t, amount="long long", inbox=Inbox)
+    @cython.locals(cost=Py_ssize_t, credit="long long", inbox=Inbox)
     cpdef int on_reply(self, uint64_t call_id, int codec, object metadata, object body, object buffers,
                        Py_ssize_t size) except -1
     cdef object _check_open(self, str method, int method_id, object buffers, Py_ssize_t size)

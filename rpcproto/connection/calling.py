@@ -160,8 +160,10 @@ class Calling(ConnectionState):
             cost = size if size > spec.MIN_COST else spec.MIN_COST
         else:
             cost = inbox.cost_of(size, metadata, buffers)
-        if not inbox.kept or not inbox.complete(call_id):
-            inbox.replies.take(cost)
+        if inbox.kept and inbox.complete(call_id):
+            credit = inbox.replies.give_back(cost)
+        else:
+            credit = inbox.replies.pass_through(cost)
         call = self.calls.pop(call_id, None)
         if call is not None and size > self.max_message:
             self._reply_too_large(call, size)
@@ -169,10 +171,8 @@ class Calling(ConnectionState):
             self.handler.on_reply(call, codec, metadata, body, buffers)
         else:
             self._stray_reply(call_id, Kind.REPLY)
-        if self.state != states.CLOSED:
-            amount = inbox.replies.give_back(cost)
-            if amount:
-                inbox.grant(inbox.replies, amount)
+        if credit and self.state != states.CLOSED:
+            inbox.grant(inbox.replies, credit)
         return 0
 
     def _reply_too_large(self, call: PendingCall, size: int) -> None:

@@ -161,10 +161,9 @@ class Connection(Answering):
     ) -> int:
         cost = self.inbox.cost_of(size, metadata, buffers)
         self._stray_reply(call_id, Kind.ITEM)
-        self.inbox.calls.take(cost)
-        amount = self.inbox.calls.give_back(cost)
-        if amount:
-            self.inbox.grant(self.inbox.calls, amount)
+        credit = self.inbox.calls.pass_through(cost)
+        if credit:
+            self.inbox.grant(self.inbox.calls, credit)
         return 0
 
     def on_cancel(self, call_id: int, code: int) -> int:

@@ -28,7 +28,6 @@ cdef class Outbox:
     cdef uint64_t ping_count
     cdef public bint reading
     cdef int gathered
-    cdef int batch
     cdef readonly Py_ssize_t waiting
     cdef readonly Py_ssize_t taken
     cdef list small_handles
@@ -36,7 +35,7 @@ cdef class Outbox:
 
     cpdef object open(self, Py_ssize_t credit, Py_ssize_t call_window, Py_ssize_t max_frame)
     cdef object signal(self)
-    @cython.locals(least=Py_ssize_t)
+    @cython.locals(gathered=int)
     cpdef object signal_call(self, Py_ssize_t pending, Py_ssize_t size)
     cpdef object ping(self, object waiter)
     cpdef object give_credit(self, int aux, uint64_t call_id, uint64_t amount)

@@ -41,7 +41,6 @@ class Outbox:
         reading: what is queued now goes out when the read that is being handled ends, at the latest; nobody needs to be
             told.
         gathered: how often something was queued since the last :meth:`take`.
-        batch: how often that may be until it is sent at once.
         pings: what waits for the answer to a PING, by payload.
         credit_calls, credit_replies: bytes that may be sent of each class.
         blocked_calls, blocked_replies: messages that wait for credit.
@@ -56,7 +55,6 @@ class Outbox:
     """
 
     __slots__ = (
-        "batch",
         "blocked",
         "blocked_calls",
         "blocked_replies",
@@ -101,7 +99,6 @@ class Outbox:
         self.ping_count = 0
         self.reading = False
         self.gathered = 0
-        self.batch = tuning.BATCH
         self.waiting = 0
         self.probing_size = 0
         self.taken = 0
@@ -118,19 +115,22 @@ class Outbox:
     def signal(self) -> None:
         """Something was queued: have it sent, at once if it completes a batch."""
         self.gathered += 1
-        if self.gathered >= self.batch:
+        if self.gathered >= tuning.BATCH:
             self.handler.on_output(True)
         elif not self.reading:
             self.handler.on_output(False)
 
     def signal_call(self, pending: int, size: int) -> None:
         """A call of ``size`` bytes was queued and ``pending`` are under way: have it sent, with about half of them."""
-        least = tuning.BATCH_MIN if size <= tuning.PACK_MAX else tuning.BATCH_MAX
-        self.batch = min(max(pending >> 1, least), tuning.BATCH_MAX)
-        if pending == 1:
-            self.handler.on_output(True)  # the peer has nothing else to do: let it begin
-        else:
-            self.signal()
+        self.gathered = gathered = self.gathered + 1
+        if (
+            pending == 1  # the peer has nothing else to do: let it begin
+            or (gathered >= tuning.BATCH_MIN and gathered >= pending >> 1 and size <= tuning.PACK_MAX)
+            or gathered >= tuning.BATCH_MAX
+        ):
+            self.handler.on_output(True)
+        elif not self.reading:
+            self.handler.on_output(False)
 
     def ping(self, waiter: object) -> None:
         """Send a PING. ``waiter`` is what the answer is for."""

@@ -1,3 +1,5 @@
+import cython
+
 cdef class ReceiveWindow:
     cdef readonly object name
     cdef readonly long long size
@@ -10,6 +12,8 @@ cdef class ReceiveWindow:
     cdef int rest
 
     cpdef object take(self, long long cost)
+    @cython.locals(left="long long", owed="long long")
+    cpdef long long pass_through(self, long long cost) except -1
     cpdef long long give_back(self, long long cost) except -1
     cpdef bint start_probe(self)
     cpdef long long on_answer(self) except? -1

@@ -57,6 +57,18 @@ class ReceiveWindow:
                 code=ErrorCode.FLOW_CONTROL,
             )
 
+    def pass_through(self, cost: int) -> int:
+        """:meth:`take` and :meth:`give_back` for a message that is delivered as it arrives."""
+        left = self.left - cost
+        owed = self.owed + cost
+        if left < self.largest or owed * 2 >= self.size:
+            self.take(cost)
+            return self.give_back(cost)
+        self.left = left
+        self.owed = owed
+        self.arrived += cost
+        return 0
+
     def give_back(self, cost: int) -> int:
         """``cost`` bytes were delivered. Returns the credit to send now, 0 for none yet."""
         self.owed += cost

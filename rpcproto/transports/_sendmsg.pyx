@@ -4,8 +4,8 @@ The compiled form; ``_sendmsg.py`` describes the function. Two things it does th
 
 - A small send keeps the GIL: giving it up costs a wait to get it back, and with a busy thread beside the loop that is
   a switch interval of 5 ms for each message. A large one gives it up, so that other threads run while it copies.
-- ``bytes`` are passed on by their address: the list holds them, and must not change during the call. Other buffers are exported for the length of the call, which keeps their
-  owner from resizing them, and released on every way out.
+- ``bytes`` are passed on by their address: the list holds them, and must not change during the call. Other buffers are
+  exported for the length of the call, which keeps their owner from resizing them, and released on every way out.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE

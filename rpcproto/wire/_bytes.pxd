@@ -46,10 +46,6 @@ cdef inline uint32_t u32(const unsigned char *data, Py_ssize_t at) noexcept nogi
     return RPC_LE32(value)
 
 
-cdef inline uint32_t low32(uint64_t word) noexcept nogil:
-    return <uint32_t>word
-
-
 cdef inline uint64_t u64(const unsigned char *data, Py_ssize_t at) noexcept nogil:
     cdef uint64_t value
     memcpy(&value, data + at, 8)
@@ -79,6 +75,23 @@ cdef inline void put_header(
     data[at + 5] = <unsigned char>flags
     put16(data, at + 6, <unsigned int>aux)
     put64(data, at + 8, call_id)
+
+
+cdef inline void put_opening(
+    unsigned char *data, Py_ssize_t at, uint32_t length, int kind, int flags, int aux, uint64_t call_id, int method,
+    int parts, long long deadline
+) noexcept nogil:
+    put_header(data, at, length, kind, flags, aux, call_id)
+    put32(data, at + 16, <uint32_t>method | <uint32_t>parts << 16)
+    put32(data, at + 20, <uint32_t>deadline)
+
+
+cdef inline (uint32_t, int, int, int, uint64_t) get_header(const unsigned char *data, Py_ssize_t at) noexcept nogil:
+    return (u32(data, at), data[at + 4], data[at + 5], <int>u16(data, at + 6), u64(data, at + 8))
+
+
+cdef inline (int, int) get_head(const unsigned char *data, Py_ssize_t at) noexcept nogil:
+    return (<int>u16(data, at), data[at + 2])
 
 
 cdef inline bytes copy_out(const unsigned char *data, Py_ssize_t start, Py_ssize_t stop):

@@ -11,6 +11,8 @@ import struct
 import sys
 
 _HEADER = struct.Struct("<IBBHQ")
+_HEAD = struct.Struct("<HBx")
+_OPENING = struct.Struct("<IBBHQHBxI")
 _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
@@ -34,11 +36,6 @@ def u32(data: bytearray, at: int) -> int:
     return value
 
 
-def low32(word: int) -> int:
-    """The lower half of a 64-bit word."""
-    return word & 0xFFFFFFFF
-
-
 def u64(data: bytearray, at: int) -> int:
     """Load 64 bits at ``at``."""
     value: int = _U64.unpack_from(data, at)[0]
@@ -53,6 +50,17 @@ put64 = _U64.pack_into
 
 put_header = _HEADER.pack_into
 """``put_header(data, at, length, kind, flags, aux, call_id)``: store the 16 bytes of a frame header at ``at``."""
+
+
+put_opening = _OPENING.pack_into
+"""``put_opening(data, at, length, kind, flags, aux, call_id, method, parts, deadline)``: store a frame header and
+behind it a head of 8 bytes. Of a head without deadline 4 bytes are meant; the payload overwrites the other 4."""
+
+get_header = _HEADER.unpack_from
+"""``get_header(data, at)``: length, kind, flags, aux and call id of the frame header at ``at``."""
+
+get_head = _HEAD.unpack_from
+"""``get_head(data, at)``: method id and parts, from the first 4 bytes of the head at ``at``."""
 
 
 def copy_out(data: bytearray, start: int, stop: int) -> bytes:

@@ -46,25 +46,27 @@ cdef class Decoder:
     @cython.locals(done=Py_ssize_t)
     cdef object _run(self, bytearray data, Py_ssize_t start, Py_ssize_t stop)
     cdef Py_ssize_t _greeting(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t stop) except -1
-    @cython.locals(at=Py_ssize_t, end=Py_ssize_t, used=Py_ssize_t, quota=int, kind=int, flags=int,
-                   length=uint32_t, start_of_header=uint64_t)
+    @cython.locals(at=Py_ssize_t, begin=Py_ssize_t, end=Py_ssize_t, quota=int, length=uint32_t, kind=int, flags=int,
+                   aux=int, call_id=uint64_t)
     cdef Py_ssize_t _parse(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t stop) except -1
-    cdef uint64_t _call_id(self, const unsigned char *data, Py_ssize_t at, int kind) except 0
-    @cython.locals(call_id=uint64_t, begin=Py_ssize_t, size=Py_ssize_t, body=bytes, head=Head)
-    cdef object _whole(self, const unsigned char *data, Py_ssize_t at, Py_ssize_t end, int kind, int flags, int codec)
+    @cython.locals(size=Py_ssize_t, body=bytes, head=Head)
+    cdef object _whole(self, const unsigned char *data, Py_ssize_t begin, Py_ssize_t end, int kind, int flags,
+                       int codec, uint64_t call_id)
     cdef object _whole_with_buffers(self, const unsigned char *data, Py_ssize_t begin, Py_ssize_t end, int kind,
                                     int flags, int codec, uint64_t call_id)
     @cython.locals(head=Head)
     cdef Assembly _assembly(self, int kind, uint64_t call_id, int codec, int flags)
-    @cython.locals(call_id=uint64_t, begin=Py_ssize_t, used=Py_ssize_t, head=Head, more=bint, message=Assembly, found=Assembly)
-    cdef Py_ssize_t _fragment(self, const unsigned char *data, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t end,
-                              int kind, int flags) except -1
+    @cython.locals(used=Py_ssize_t, head=Head, more=bint, message=Assembly, found=Assembly)
+    cdef Py_ssize_t _fragment(self, const unsigned char *data, Py_ssize_t begin, Py_ssize_t stop, Py_ssize_t end,
+                              int kind, int flags, int codec, uint64_t call_id) except -1
     @cython.locals(size=Py_ssize_t, current=Assembly)
     cdef Py_ssize_t _fill(self, const unsigned char *data, Py_ssize_t at, Py_ssize_t stop) except -1
     cdef object _frame_done(self, Assembly message)
     cdef object _deliver(self, Assembly message)
-    @cython.locals(aux=int, begin=Py_ssize_t, length=Py_ssize_t, call_id=uint64_t)
-    cdef object _control(self, const unsigned char *data, Py_ssize_t at, Py_ssize_t end, int kind)
+    @cython.locals(length=Py_ssize_t)
+    cdef object _control(self, const unsigned char *data, Py_ssize_t begin, Py_ssize_t end, int kind, int aux,
+                         uint64_t call_id)
+    cdef object _wrong_call_id(self, int kind, uint64_t call_id)
     cdef object _wrong_size(self, int kind, Py_ssize_t length)
     cdef object _second_first(self, uint64_t call_id)
     cdef object _misfit(self, uint64_t call_id, long long announced, long long present)

@@ -252,10 +252,7 @@ class Decoder:
                 self.need = spec.HEADER_SIZE
                 break
             quota -= 1
-            start_of_header = _bytes.u64(data, at)  # two loads for the whole header: calls are dear in the pure build
-            length = _bytes.low32(start_of_header)
-            kind = start_of_header >> 32 & 0xFF
-            flags = start_of_header >> 40 & 0xFF
+            length, kind, flags, aux, call_id = _bytes.get_header(data, at)
             if length > self.max_frame:
                 raise RemoteProtocolError(
                     f"a frame of {length} bytes, above this side's max_frame of {self.max_frame}",
@@ -263,21 +260,23 @@ class Decoder:
                 )
             end = at + spec.HEADER_SIZE + length
             if kind <= spec.ITEM and kind > 0:
+                if call_id == 0 or call_id > spec.CALL_ID_MAX:
+                    raise self._wrong_call_id(kind, call_id)
                 if length <= spec.INLINE_MAX and (flags & (spec.FIRST | spec.MORE)) == spec.FIRST:
                     if end > stop:
                         self.need = end - at
                         break
                     self.frames += 1
                     self.messages += 1
-                    self._whole(data, at, end, kind, flags, start_of_header >> 48)
+                    self._whole(data, at + spec.HEADER_SIZE, end, kind, flags, aux, call_id)
                     at = end
                     continue
-                used = self._fragment(data, at, stop, end, kind, flags)
-                if used == 0:
+                begin = self._fragment(data, at + spec.HEADER_SIZE, stop, end, kind, flags, aux, call_id)
+                if begin == 0:
                     self.need = spec.HEADER_SIZE + self.head.need
                     break
                 self.frames += 1
-                at += used
+                at = begin
                 continue
             if kind <= spec.PAD and kind > 0:
                 if length > spec.INLINE_MAX:
@@ -286,7 +285,7 @@ class Decoder:
                     self.need = end - at
                     break
                 self.frames += 1
-                self._control(data, at, end, kind)
+                self._control(data, at + spec.HEADER_SIZE, end, kind, aux, call_id)
                 at = end
                 continue
             if not flags & spec.IGNORABLE:
@@ -299,22 +298,10 @@ class Decoder:
             at += spec.HEADER_SIZE
         return at
 
-    def _call_id(self, data: bytearray, at: int, kind: int) -> int:
-        call_id = _bytes.u64(data, at + 8)
-        if call_id == 0 or call_id > spec.CALL_ID_MAX:
-            raise RemoteProtocolError(
-                f"a {Kind(kind).name} frame with call id {call_id}, which must be 1 to 2^48-1", code=ErrorCode.CALL_ID
-            )
-        return call_id
-
-    def _whole(self, data: bytearray, at: int, end: int, kind: int, flags: int, codec: int) -> None:
-        """A message that is one small frame, all of it in memory."""
-        call_id = _bytes.u64(data, at + 8)
-        if call_id == 0 or call_id > spec.CALL_ID_MAX:
-            self._call_id(data, at, kind)
+    def _whole(self, data: bytearray, begin: int, end: int, kind: int, flags: int, codec: int, call_id: int) -> None:
+        """A message that is one small frame, all of it in memory. ``begin`` is the end of its header."""
         if self.assemblies and call_id in self.assemblies:
             raise self._second_first(call_id)
-        begin = at + spec.HEADER_SIZE
         if not flags & spec.HEAD:
             if kind <= spec.CHANNEL:
                 raise RemoteProtocolError(f"call {call_id}: opened without a head", code=ErrorCode.HEAD)
@@ -372,11 +359,11 @@ class Decoder:
         head.name = head.metadata = head.sizes = None
         return message
 
-    def _fragment(self, data: bytearray, at: int, stop: int, end: int, kind: int, flags: int) -> int:
-        """The start of a frame that is large, or part of a message. Returns the bytes used of it, 0 if its head is
-        not whole."""
-        call_id = self._call_id(data, at, kind)
-        begin = at + spec.HEADER_SIZE
+    def _fragment(
+        self, data: bytearray, begin: int, stop: int, end: int, kind: int, flags: int, codec: int, call_id: int
+    ) -> int:
+        """The start of a frame that is large, or part of a message, after its header. Returns where its payload begins,
+        0 if its head is not whole."""
         more = flags & spec.MORE != 0
         head = self.head
         if flags & spec.FIRST:
@@ -395,7 +382,7 @@ class Decoder:
                 if more:
                     raise bad_head(call_id, "announces no size of a message in several frames")
                 head.body_size = end - begin
-            message = self._assembly(kind, call_id, _bytes.u16(data, at + 6), flags & ~spec.MORE)
+            message = self._assembly(kind, call_id, codec, flags & ~spec.MORE)
             if not more and message.total != end - begin:
                 raise self._misfit(call_id, message.total, end - begin)
             message.count(end - begin, more)
@@ -410,7 +397,7 @@ class Decoder:
                 self.sink.on_stray(kind, call_id)
                 self.current = None
                 self.left = end - begin
-                return begin - at
+                return begin
             message = found
             message.count(end - begin, more)
             if message.state == tuning.ADMITTED and message.views is None:
@@ -422,7 +409,7 @@ class Decoder:
         self.left = end - begin
         if self.left == 0:
             self._frame_done(message)
-        return begin - at
+        return begin
 
     def _fill(self, data: bytearray, at: int, stop: int) -> int:
         """Payload of the current large frame that landed in the arena. Returns how many bytes were taken."""
@@ -469,22 +456,20 @@ class Decoder:
                 message.call_id, message.codec, message.flags, message.metadata, body, buffers, message.total
             )
 
-    def _control(self, data: bytearray, at: int, end: int, kind: int) -> None:
-        aux = _bytes.u16(data, at + 6)
-        begin = at + spec.HEADER_SIZE
+    def _control(self, data: bytearray, begin: int, end: int, kind: int, aux: int, call_id: int) -> None:
         length = end - begin
+        if kind in (spec.ERROR, spec.CANCEL):
+            if call_id == 0 or call_id > spec.CALL_ID_MAX:
+                raise self._wrong_call_id(kind, call_id)
+        elif call_id > (spec.CALL_ID_MAX if kind == spec.CREDIT else 0):
+            raise RemoteProtocolError(f"a {Kind(kind).name} frame with call id {call_id}", code=ErrorCode.CALL_ID)
         if kind == spec.ERROR:
-            self.sink.on_error(self._call_id(data, at, kind), aux, _bytes.copy_out(data, begin, end))
-            return
-        if kind == spec.CANCEL:
+            self.sink.on_error(call_id, aux, _bytes.copy_out(data, begin, end))
+        elif kind == spec.CANCEL:
             if length != 0:
                 raise self._wrong_size(kind, length)
-            self.sink.on_cancel(self._call_id(data, at, kind), aux)
-            return
-        call_id = _bytes.u64(data, at + 8)
-        if call_id > (spec.CALL_ID_MAX if kind == spec.CREDIT else 0):
-            raise RemoteProtocolError(f"a {Kind(kind).name} frame with call id {call_id}", code=ErrorCode.CALL_ID)
-        if kind == spec.PAD:
+            self.sink.on_cancel(call_id, aux)
+        elif kind == spec.PAD:
             if length > spec.PAD_MAX:
                 raise self._wrong_size(kind, length)
         elif kind == spec.AUTH:
@@ -500,6 +485,11 @@ class Decoder:
             self.sink.on_credit(call_id, aux, _bytes.u64(data, begin))
         else:
             self.sink.on_ping(aux, _bytes.copy_out(data, begin, end))
+
+    def _wrong_call_id(self, kind: int, call_id: int) -> RemoteProtocolError:
+        return RemoteProtocolError(
+            f"a {Kind(kind).name} frame with call id {call_id}, which must be 1 to 2^48-1", code=ErrorCode.CALL_ID
+        )
 
     def _wrong_size(self, kind: int, length: int) -> RemoteProtocolError:
         return RemoteProtocolError(f"a {Kind(kind).name} frame of {length} bytes", code=ErrorCode.FRAME_SIZE)

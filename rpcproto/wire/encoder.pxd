@@ -17,7 +17,7 @@ cdef class Encoder:
     @cython.locals(missing=Py_ssize_t)
     cpdef object pad(self, Py_ssize_t offset)
     cpdef object number(self, int kind, int aux, uint64_t call_id, uint64_t value)
-    @cython.locals(head=Py_ssize_t, at=Py_ssize_t)
+    @cython.locals(head=Py_ssize_t, parts=int, at=Py_ssize_t)
     cpdef object opening(self, int kind, int flags, int codec, uint64_t call_id, int method, long long deadline_ms,
                          object body, Py_ssize_t size)
     cpdef object reply(self, int codec, uint64_t call_id, object body, Py_ssize_t size)

@@ -72,18 +72,18 @@ class Encoder:
             deadline_ms: milliseconds, or -1 for none.
             body: ``size`` bytes.
         """
-        head = 4 if deadline_ms < 0 else 8
+        if deadline_ms < 0:
+            head = 4
+            parts = deadline_ms = 0
+        else:
+            head = 8
+            parts = spec.DEADLINE
         if self.scratch is None or self.used + spec.HEADER_SIZE + 8 > tuning.SCRATCH_SIZE:
             self._room(spec.HEADER_SIZE + 8)
         at = self.used
-        _bytes.put_header(self.data, at, head + size, kind, flags | spec.FIRST | spec.HEAD, codec, call_id)
-        at += spec.HEADER_SIZE
-        if deadline_ms < 0:
-            _bytes.put32(self.data, at, method)
-        else:
-            _bytes.put32(self.data, at, method | spec.DEADLINE << 16)
-            _bytes.put32(self.data, at + 4, deadline_ms)
-        self.used = at + head
+        flags |= spec.FIRST | spec.HEAD
+        _bytes.put_opening(self.data, at, head + size, kind, flags, codec, call_id, method, parts, deadline_ms)
+        self.used = at + spec.HEADER_SIZE + head
         self.size += spec.HEADER_SIZE + head
         if size:
             self._payload(body, size)

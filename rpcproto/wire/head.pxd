@@ -17,7 +17,7 @@ cdef class Head:
     cdef readonly Py_ssize_t need
 
     cpdef object clear(self)
-    @cython.locals(parts=int, head=uint64_t)
+    @cython.locals(parts=int)
     cdef Py_ssize_t read(self, const unsigned char *data, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t end,
                           uint64_t call_id) except -1
     @cython.locals(begin=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t, index=Py_ssize_t)

@@ -67,9 +67,7 @@ class Head:
         self.need = 4
         if stop - at < 4:
             return 0
-        head = _bytes.u64(data, at) if stop - at >= 8 else _bytes.u32(data, at)
-        self.method = head & 0xFFFF
-        parts = head >> 16 & 0xFF
+        self.method, parts = _bytes.get_head(data, at)
         self.name = None
         self.deadline_ms = -1
         self.metadata = None
@@ -78,7 +76,7 @@ class Head:
         if parts == 0:
             return 4
         if parts == spec.DEADLINE and stop - at >= 8 and end - at >= 8:
-            self.deadline_ms = head >> 32
+            self.deadline_ms = _bytes.u32(data, at + 4)
             return 8
         return self._read_parts(data, at, stop, end, parts, call_id)
 

@@ -44,6 +44,22 @@ def test_row_24_nothing_is_lost_or_given_twice(costs: list[int]) -> None:
     assert given_back == taken
 
 
+@given(st.lists(st.integers(1, 400), max_size=100))
+def test_a_message_that_passes_through_is_taken_and_given_back(costs: list[int]) -> None:
+    window, other = (ReceiveWindow("calls", 1000, 1000, 400) for _ in range(2))
+    for cost in costs:
+        other.take(cost)
+        assert window.pass_through(cost) == other.give_back(cost)
+        assert (window.left, window.owed, window.arrived) == (other.left, other.owed, other.arrived)
+
+
+def test_what_passes_through_may_not_be_more_than_is_left() -> None:
+    window = ReceiveWindow("calls", 1000, 1000, 400)
+    window.take(900)
+    with pytest.raises(RemoteProtocolError, match="for calls where 100 were left"):
+        window.pass_through(101)
+
+
 @pytest.mark.parametrize("largest", [500, 501, 900, 1000])
 def test_fault_26_a_sender_is_never_left_with_less_than_a_message_may_cost(largest: int) -> None:
     window = ReceiveWindow("calls", 1000, 1000, largest)
