@@ -18,7 +18,8 @@ from .aio.context import peer
 from .aio.peer import Peer
 from .aio.reply import Reply
 from .aio.server import Server, serve
-from .aio.service import Service, notify, request
+from .aio.service import Service, channel, notify, request, stream
+from .aio.stream import Channel, Stream
 from .config import Limits, Timeouts
 from .errors import (
     CallCancelled,
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CallCancelled",
     "CallFailed",
+    "Channel",
     "Client",
     "Codec",
     "ConfigurationError",
@@ -73,13 +75,16 @@ __all__ = [
     "SerializationError",
     "Server",
     "Service",
+    "Stream",
     "Timeouts",
+    "channel",
     "connect",
     "notify",
     "peer",
     "register_codec",
     "request",
     "serve",
+    "stream",
 ]
 
 for _name in __all__:

@@ -12,6 +12,7 @@ from rpcproto.aio.link import Link
 from rpcproto.aio.options import MAX_THREADS, Allocate, Options
 from rpcproto.aio.peer import Peer
 from rpcproto.aio.reply import Reply
+from rpcproto.aio.stream import Channel, Stream
 from rpcproto.config import Limits, Timeouts
 from rpcproto.connection.budget import ReassemblyBudget
 from rpcproto.errors import ConfigurationError, ConnectFailed, ConnectionClosed, LocalProtocolError
@@ -66,6 +67,16 @@ class Client:
     def notify(self, method: str, *args: Any, codec: str | Codec | None = None) -> Reply:
         """See :meth:`Session.notify <rpcproto.aio.session.Session.notify>`, which takes this place once connected."""
         return self.peer.notify(method, *args, codec=codec)
+
+    def stream(self, method: str, *args: Any, timeout: float | None = None, codec: str | Codec | None = None) -> Stream:
+        """See :meth:`Session.stream <rpcproto.aio.session.Session.stream>`."""
+        return self.peer.stream(method, *args, timeout=timeout, codec=codec)
+
+    def channel(
+        self, method: str, *args: Any, timeout: float | None = None, codec: str | Codec | None = None
+    ) -> Channel:
+        """See :meth:`Session.channel <rpcproto.aio.session.Session.channel>`."""
+        return self.peer.channel(method, *args, timeout=timeout, codec=codec)
 
     async def ping(self, timeout: float | None = 10.0) -> float:
         """Round-trip time in seconds; see :meth:`Peer.ping <rpcproto.aio.peer.Peer.ping>`."""

@@ -30,7 +30,7 @@ class Handler:
 
     Args:
         name: its wire name.
-        kind: the frame that calls it, ``FrameType.REQUEST`` or ``FrameType.NOTIFY``.
+        kind: the frame that calls it: ``FrameType.REQUEST``, ``NOTIFY``, ``STREAM`` or ``CHANNEL``.
         function: what to call with the positional arguments of the call; a method must be bound.
         thread: run it in a thread.
         owner: where it is defined, for error texts.
@@ -51,7 +51,7 @@ class Handler:
         self.kind = kind
         self.function = function
         self.owner = owner
-        self.mode: Mode = _classify(function, thread, owner)
+        self.mode: Mode = "task" if kind == FrameType.STREAM else _classify(function, thread, owner)
         self.signature = _signature(function, owner)
 
     def __repr__(self) -> str:

@@ -323,9 +323,9 @@ class Link(asyncio.BufferedProtocol):
                 if connection.calls:
                     calls: list[Any] = list(connection.calls.values())  # replies, which are like futures
                     await asyncio.wait(calls)
-                while connection.end is None and (connection.running or not writer.drained()):
+                while connection.end is None and (connection.running or connection.flows or not writer.drained()):
                     self._change.clear()
-                    if not connection.running:
+                    if not (connection.running or connection.flows):
                         writer.on_drained = self._change.set
                     await self._change.wait()
         except TimeoutError:

@@ -26,13 +26,15 @@ class Peer:
         state: a dict for the application's own use, as long as the connection lives.
     """
 
-    __slots__ = ("__weakref__", "_link", "_session", "notify", "request", "state")
+    __slots__ = ("__weakref__", "_link", "_session", "channel", "notify", "request", "state", "stream")
 
     def __init__(self, session: Session, link: Link) -> None:
         self._session = session
         self._link = link
         self.request = session.request
         self.notify = session.notify
+        self.stream = session.stream
+        self.channel = session.channel
         self.state: dict[Any, Any] = {}
 
     @property

@@ -20,7 +20,7 @@ from rpcproto.aio.handler import Handler
 from rpcproto.errors import ConfigurationError
 from rpcproto.wire.spec import MAX_METHOD_NAME, FrameType
 
-__all__ = ["Service", "build_registry", "notify", "request"]
+__all__ = ["Service", "build_registry", "channel", "notify", "request", "stream"]
 
 MARK = "__rpcproto__"
 """Attribute of a function that holds its declaration. ``functools.wraps`` copies it, so a decorator may go on top."""
@@ -86,6 +86,43 @@ def notify(*, name: str | None = None, thread: bool = False) -> Callable[[F], F]
 def notify(function: Any = None, /, *, name: str | None = None, thread: bool = False) -> Any:
     """Declare a method that takes one message and does not answer. Arguments as for :func:`request`."""
     return _declare("notify", FrameType.NOTIFY, function, name, thread)
+
+
+@overload
+def stream(function: F, /) -> F: ...
+@overload
+def stream(*, name: str | None = None) -> Callable[[F], F]: ...
+def stream(function: Any = None, /, *, name: str | None = None) -> Any:
+    """Declare a method that takes one message and answers with many: an asynchronous generator, a generator, or a
+    function that returns something to iterate. It goes on at the pace of its consumer, and is closed when that is gone.
+
+    Args:
+        function, name: as for :func:`request`.
+
+    Raises:
+        ConfigurationError: it cannot be declared so; the text says why.
+    """
+    return _declare("stream", FrameType.STREAM, function, name, False)
+
+
+@overload
+def channel(function: F, /) -> F: ...
+@overload
+def channel(*, name: str | None = None) -> Callable[[F], F]: ...
+def channel(function: Any = None, /, *, name: str | None = None) -> Any:
+    """Declare a method that exchanges many messages with its caller. Its first argument is the
+    :class:`~rpcproto.Channel`.
+
+    A coroutine function serves it as long as it runs; when it returns, the call ends. A plain function sets a consumer
+    by ``channel.on_items(...)`` and returns; the call ends with the consumer.
+
+    Args:
+        function, name: as for :func:`request`.
+
+    Raises:
+        ConfigurationError: it cannot be declared so; the text says why.
+    """
+    return _declare("channel", FrameType.CHANNEL, function, name, False)
 
 
 def _declare(decorator: str, kind: FrameType, function: Any, name: Any, thread: Any) -> Any:
@@ -227,7 +264,10 @@ def _describe(function: Any) -> str:
 
 
 def _nothing_declared(cls: type, title: str) -> str:
-    text = f"{title} declares no methods; decorate them with @rpcproto.request or @rpcproto.notify"
+    text = (
+        f"{title} declares no methods; decorate them with @rpcproto.request, @rpcproto.notify, @rpcproto.stream or"
+        " @rpcproto.channel"
+    )
     plain = [
         attribute
         for base in reversed(cls.__mro__[: cls.__mro__.index(Service)])

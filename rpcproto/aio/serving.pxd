@@ -4,6 +4,8 @@ from libc.stdint cimport uint64_t
 from rpcproto cimport _clock
 from rpcproto.aio cimport _tuning as tuning
 from rpcproto.aio.context cimport Current
+from rpcproto.aio.items cimport Items
+from rpcproto.aio.reply cimport WakeList
 from rpcproto.connection.calls cimport RunningCall
 from rpcproto.connection.connection cimport Connection
 from rpcproto.connection.handler cimport CallHandler
@@ -28,6 +30,7 @@ cdef class Serving(CallHandler):
     cdef double prompt
     cdef double mark
     cdef list spare
+    cdef WakeList wakes
     cdef readonly Current slot
     cdef public uint64_t failed_handlers
     cdef readonly Connection connection
@@ -39,6 +42,9 @@ cdef class Serving(CallHandler):
     @cython.locals(served=Entry, connection=Connection, chosen=Codec, now=double)
     cpdef int on_call(self, object entry, int kind, uint64_t call_id, int codec, long long deadline_ms,
                       object metadata, object body, object buffers, Py_ssize_t size) except -1
+    @cython.locals(connection=Connection, running=RunningCall, items=Items)
+    cdef object _start_flow(self, Entry entry, Codec codec, int kind, uint64_t call_id, Py_ssize_t size,
+                            long long deadline_ms, object args)
     cdef object _wrong_kind(self, Entry entry, int kind, uint64_t call_id)
     cdef object _answer(self, Entry entry, Codec codec, int kind, uint64_t call_id, Py_ssize_t size,
                         long long deadline_ms, object result)

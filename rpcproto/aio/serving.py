@@ -13,6 +13,7 @@ from rpcproto import _clock
 from rpcproto._logs import log
 from rpcproto.aio import _tuning as tuning
 from rpcproto.aio import tasks
+from rpcproto.aio.items import Items
 from rpcproto.connection.handler import CallHandler
 from rpcproto.errors import ConfigurationError
 from rpcproto.serialization import registry
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from rpcproto.aio.context import Current
     from rpcproto.aio.handler import Handler
     from rpcproto.aio.peer import Peer
+    from rpcproto.aio.reply import WakeList
     from rpcproto.connection.calls import RunningCall
     from rpcproto.connection.connection import Connection
     from rpcproto.serialization.codec import Codec
@@ -78,6 +80,7 @@ class Serving(CallHandler):
         "slow_after",
         "spare",
         "tracebacks",
+        "wakes",
     )
 
     codec: Codec
@@ -94,6 +97,7 @@ class Serving(CallHandler):
     slow_after: float
     spare: list[Any] | None
     tracebacks: bool
+    wakes: WakeList
 
     def codec_of(self, number: int) -> Codec:
         """The codec that a message of the peer names.
@@ -134,6 +138,9 @@ class Serving(CallHandler):
         except Exception as error:
             self._bad_message(kind, call_id, error)
             return 0
+        if kind >= spec.STREAM:
+            self._start_flow(served, chosen, kind, call_id, size, deadline_ms, args)
+            return 0
         if served.mode != tuning.INLINE:
             running = connection.begin(kind, call_id, codec, served.name, size, deadline_ms, False)
             if running is not None:
@@ -163,6 +170,18 @@ class Serving(CallHandler):
             self._continue(entry, codec, kind, call_id, size, deadline_ms, result)
         elif kind == spec.REQUEST:
             self.send_result(entry.name, codec, call_id, result)
+
+    def _start_flow(
+        self, entry: Entry, codec: Codec, kind: int, call_id: int, size: int, deadline_ms: int, args: Any
+    ) -> None:
+        """Begin to serve a stream or channel."""
+        connection = self.connection
+        assert connection is not None
+        running = connection.begin(kind, call_id, codec.id, entry.name, size, deadline_ms, False)
+        if running is not None:
+            items = Items(self, self.wakes, connection, codec)
+            connection.accept_flow(items, running)
+            tasks.start_flow(self, running, entry, codec, items, args)
 
     def _wrong_kind(self, entry: Entry, kind: int, call_id: int) -> None:
         connection = self.connection

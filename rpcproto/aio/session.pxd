@@ -2,24 +2,23 @@ import cython
 from libc.stdint cimport uint64_t
 
 from rpcproto cimport _clock
+from rpcproto.aio.items cimport Items
 from rpcproto.aio.reply cimport Reply, WakeList, new_reply
-from rpcproto.aio.serving cimport Entry, Serving
+from rpcproto.aio.serving cimport Entry
+from rpcproto.aio.streaming cimport Streaming, to_seconds
 from rpcproto.aio.writer cimport Writer
 from rpcproto.connection.calls cimport PendingCall
 from rpcproto.connection.connection cimport Connection
 from rpcproto.serialization.codec cimport Codec
+from rpcproto.wire cimport spec
 from rpcproto.wire.decoder cimport Decoder
 
-cdef double _seconds(object timeout) except? -1.0
-
-cdef class Session(Serving):
+cdef class Session(Streaming):
     cdef readonly object runtime
-    cdef WakeList wakes
     cdef readonly object limits
     cdef readonly object timeouts
     cdef object allocator
     cdef double request_timeout
-    cdef bint holding
     cdef readonly Decoder decoder
     cdef public Writer writer
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from rpcproto import _clock
 from rpcproto.aio.context import slot_of
+from rpcproto.aio.items import Items
 from rpcproto.aio.reply import Reply, new_reply
-from rpcproto.aio.serving import Entry, Serving
+from rpcproto.aio.serving import Entry
+from rpcproto.aio.streaming import Streaming, to_seconds
 from rpcproto.connection.connection import Connection
-from rpcproto.errors import ConfigurationError, RpcError, SerializationError
+from rpcproto.errors import RpcError, SerializationError
 from rpcproto.serialization import registry
 from rpcproto.wire.decoder import Decoder
 
@@ -29,13 +31,12 @@ if TYPE_CHECKING:
     from rpcproto.connection.calls import PendingCall
     from rpcproto.serialization.codec import Codec
 
-_FOREVER = float("inf")
 _PROMPT = 0.0005
 """Seconds: some hundred times what a system call for a single answer costs."""
 _DEFAULT: Any = object()
 
 
-class Session(Serving):
+class Session(Streaming):
     """The calls of one connection.
 
     Args:
@@ -50,12 +51,10 @@ class Session(Serving):
     __slots__ = (
         "allocator",
         "decoder",
-        "holding",
         "limits",
         "request_timeout",
         "runtime",
         "timeouts",
-        "wakes",
         "writer",
     )
 
@@ -86,6 +85,7 @@ class Session(Serving):
         self.mark = 0.0
         self.failed_handlers = 0
         self.holding = False
+        self.fresh: list[Items] = []
         self.spare: list[Any] | None = None
         self.connection: Connection | None = None
         self.decoder: Decoder | None = None
@@ -130,7 +130,7 @@ class Session(Serving):
             RpcError: the call cannot be made.
         """
         chosen = self.codec if codec is None else registry.get(codec)
-        seconds = self.request_timeout if timeout is _DEFAULT else _seconds(timeout)
+        seconds = self.request_timeout if timeout is _DEFAULT else to_seconds(timeout)
         return self._request(method, args, seconds, chosen)
 
     def _request(self, method: str, args: tuple[Any, ...], seconds: float, codec: Codec) -> Reply:
@@ -208,11 +208,12 @@ class Session(Serving):
             "calls_opened": connection.calls_opened,
             "calls_served": connection.calls_served,
             "calls_pending": len(connection.calls),
+            "flows_open": len(connection.flows),
             "calls_running": len(connection.running),
             "calls_refused": connection.refused,
             "handlers_failed": self.failed_handlers,
             "late_replies": connection.late_replies,
-            "messages_sent": connection.calls_opened + connection.calls_served,
+            "messages_sent": connection.calls_opened + connection.calls_served + connection.items_sent,
             "messages_received": decoder.messages,
             "frames_received": decoder.frames,
             "bytes_sent": 0 if writer is None else writer.bytes_sent,
@@ -245,8 +246,11 @@ class Session(Serving):
             reply.settle_error(wrong)
 
     def on_failure(self, call: PendingCall, error: BaseException) -> int:
-        assert isinstance(call, Reply)
-        call.settle_error(error)
+        if isinstance(call, Items):
+            call.finish(error)
+        else:
+            assert isinstance(call, Reply)
+            call.settle_error(error)
         return 0
 
     def on_written(self, handle: object) -> int:
@@ -282,6 +286,8 @@ class Session(Serving):
 
     def on_read_done(self) -> int:
         self.mark = 0.0
+        if self.fresh:
+            self.deliver_fresh()
         if self.holding:
             self.holding = False
             try:
@@ -323,18 +329,6 @@ class Session(Serving):
     def on_end(self, error: BaseException) -> int:
         self.link.on_end(error)
         return 0
-
-
-def _seconds(timeout: Any) -> float:
-    if timeout is None:
-        return 0.0
-    try:
-        seconds = float(timeout)
-    except (TypeError, ValueError):
-        raise ConfigurationError(f"timeout must be a number of seconds or None, not {timeout!r}") from None
-    if not seconds >= 0.0:
-        raise ConfigurationError(f"timeout must be 0 or more seconds, or None, not {timeout!r}")
-    return 0.0 if seconds == _FOREVER else max(seconds, 1e-9)
 
 
 def _raise(error: BaseException) -> None:

@@ -18,16 +18,20 @@ from typing import TYPE_CHECKING, Any
 from rpcproto._logs import log
 from rpcproto.aio import _tuning as tuning
 from rpcproto.aio.context import calling_peer
+from rpcproto.aio.stream import Channel
 from rpcproto.wire import spec
 from rpcproto.wire.spec import ErrorCode
 
 if TYPE_CHECKING:
+    from rpcproto.aio.items import Items
     from rpcproto.aio.serving import Entry, Serving
     from rpcproto.connection.calls import RunningCall
     from rpcproto.serialization.codec import Codec
 
 PLAIN = frozenset({bytes, str, int, float, bool, type(None), list, dict, tuple, memoryview, bytearray})
 """Types of results that are no awaitables, for a quick look."""
+_TURN = 1000
+"""Values that a stream may send before others get their turn."""
 _EAGER = sys.version_info >= (3, 12)
 
 
@@ -47,6 +51,59 @@ def start(session: Serving, running: RunningCall, entry: Entry, codec: Codec, ar
 def start_awaitable(session: Serving, running: RunningCall, entry: Entry, codec: Codec, result: Awaitable[Any]) -> None:
     """Await what a plain handler returned."""
     _start_task(session, _call(session, running, entry, codec, (), result))
+
+
+def start_flow(
+    session: Serving, running: RunningCall, entry: Entry, codec: Codec, items: Items, args: Sequence[Any]
+) -> None:
+    """Run the handler of a stream or channel."""
+    if entry.kind == spec.STREAM:
+        _start_task(session, _call(session, running, entry, codec, args, _send_all(items, entry, args), items))
+        return
+    args = [Channel(items), *args]
+    if entry.mode == tuning.TASK:
+        _start_task(session, _call(session, running, entry, codec, args, None, items))
+        return
+    session.slot.peer = session.peer
+    try:
+        result = entry.function(*args)
+    except BaseException as error:
+        _failed(session, running, entry, args, error)
+    else:
+        if is_awaitable(result):
+            _start_task(session, _call(session, running, entry, codec, args, result, items))
+        elif items.consumed() and not items.over:
+            items.running = running
+        elif session.connection.finished(running):  # type: ignore[union-attr]
+            items.end(True)
+    finally:
+        session.slot.peer = None
+
+
+async def _send_all(items: Items, entry: Entry, args: Sequence[Any]) -> None:
+    """Send what the handler of a stream gives, at the pace of its consumer."""
+    values = entry.function(*args)
+    if is_awaitable(values):
+        values = await values
+    count = 0
+    if hasattr(values, "__aiter__"):
+        try:
+            async for value in values:
+                handle = items.send(value)
+                if handle is not None:
+                    await handle
+                elif (count := count + 1) % _TURN == 0:
+                    await asyncio.sleep(0)
+        finally:
+            if hasattr(values, "aclose"):
+                await values.aclose()
+        return
+    for value in values:
+        handle = items.send(value)
+        if handle is not None:
+            await handle
+        elif (count := count + 1) % _TURN == 0:
+            await asyncio.sleep(0)
 
 
 def cancel(running: RunningCall) -> None:
@@ -97,8 +154,10 @@ async def _call(
     codec: Codec,
     args: Sequence[Any],
     awaitable: Awaitable[Any] | None = None,
+    items: Items | None = None,
 ) -> None:
-    """The whole life of a handler in a task; ``awaitable`` is what it returned, if it was called already."""
+    """The whole life of a handler in a task; ``awaitable`` is what it returned, if it was called already; ``items`` is
+    the stream or channel it serves."""
     if running.over:
         if awaitable is not None and hasattr(awaitable, "close"):
             awaitable.close()
@@ -118,7 +177,10 @@ async def _call(
             raise
         _failed(session, running, entry, args, error)
     else:
-        session.finish(running, entry.name, codec, result)
+        if items is None:
+            session.finish(running, entry.name, codec, result)
+        elif session.connection.finished(running):  # type: ignore[union-attr]
+            items.end(True)
     session.link.on_call_done()
 
 

@@ -39,7 +39,7 @@ class Answering(Calling):
             and not outbox.blocked
         ):
             outbox.credit_replies -= cost
-            outbox.small.reply(codec, call_id, body, size)
+            outbox.small.whole(spec.REPLY, spec.END, codec, call_id, body, size)
             outbox.signal()
             return
         if size > self.peer_max_message or not self._head_fits(buffers):
@@ -55,9 +55,11 @@ class Answering(Calling):
         outbox.signal()
 
     def fail(self, call_id: int, code: int, type_name: str, text: str, traceback: str) -> None:
-        """Answer a request of the peer with an error."""
+        """Answer a call of the peer with an error."""
         if self.state == states.CLOSED:
             return
+        if self.flows:
+            self._end_flow(call_id)
         self.outbox.small.frame(spec.ERROR, spec.END, code, call_id, encode_failure(type_name, text, traceback))
         self.outbox.signal()
 

@@ -182,7 +182,9 @@ class Calling(ConnectionState):
     def on_error(self, call_id: int, code: int, payload: bytes) -> int:
         self.outbox.reading = True
         texts = decode_failure(payload)
-        call = self.calls.pop(call_id, None) or self.outbox.drop_notify(call_id)
+        call: PendingCall | None = self.calls.pop(call_id, None)
+        if call is None and (call_id & 1) == self.parity:
+            call = self._end_flow(call_id) or self.outbox.drop_notify(call_id)
         if call is None:
             self._stray_reply(call_id, Kind.ERROR)
             return 0

@@ -2,13 +2,32 @@ import cython
 from libc.stdint cimport uint64_t
 
 from rpcproto.wire cimport _tuning as tuning
+from rpcproto.connection.window cimport ItemWindow
 from rpcproto.wire cimport spec
+from rpcproto.wire.assembly cimport Assembly
 
 cdef class PendingCall:
     cdef public uint64_t call_id
     cdef public object method
     cdef public double deadline
     cdef public bint sent
+
+cdef class Flow(PendingCall):
+    cdef readonly int kind
+    cdef public long long credit
+    cdef readonly ItemWindow window
+    cdef public object queue
+    cdef public bint busy
+    cdef public bint ending
+    cdef public bint leaving
+    cdef public bint sent_all
+    cdef public bint received_all
+    cdef public Py_ssize_t held
+    cdef public Assembly large
+    cdef public bint over
+
+    cpdef object open(self, int kind, uint64_t call_id, object method, long long credit, ItemWindow window, bint ours)
+    cpdef list clear(self)
 
 cdef class RunningCall:
     cdef readonly int kind
@@ -38,6 +57,7 @@ cdef class OutMessage:
     cdef public bint begun
     cdef public bint admitted
     cdef public PendingCall call
+    cdef public Flow flow
     cdef public PendingCall handle
     cdef public object method
     cdef public double deadline

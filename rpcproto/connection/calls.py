@@ -8,7 +8,11 @@ from rpcproto.wire import _tuning as tuning
 from rpcproto.wire import spec
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Sequence
+
+    from rpcproto.connection.window import ItemWindow
+    from rpcproto.wire.assembly import Assembly
 
     Buffer = bytes | bytearray | memoryview
 
@@ -30,6 +34,68 @@ class PendingCall:
         self.method = ""
         self.deadline = 0.0
         self.sent = False
+
+
+class Flow(PendingCall):
+    """A stream or channel, of either side: what may be sent in it, and what arrives.
+
+    Attributes:
+        kind: STREAM or CHANNEL.
+        credit: bytes of items that may be sent; an item may be sent while it is above 0, and can take it below.
+        queue: items that wait for credit or for the one before them, or None.
+        busy: a message of this call is in the outbox, so the next one must wait: there is one at a time.
+        ending: nothing is sent after what is queued.
+        leaving: nor is anything wanted any more: the handler has returned.
+        sent_all: the end was queued, or this side never sends.
+        received_all: the peer has sent its end, or never sends.
+        window: what the peer may send.
+        held: bytes of items that arrived and were not taken.
+        large: an item above the call window, which comes when all before it have been taken; or None.
+        over: the call has ended.
+    """
+
+    __slots__ = (
+        "busy",
+        "credit",
+        "ending",
+        "held",
+        "kind",
+        "large",
+        "leaving",
+        "over",
+        "queue",
+        "received_all",
+        "sent_all",
+        "window",
+    )
+
+    def open(self, kind: int, call_id: int, method: str, credit: int, window: ItemWindow, ours: bool) -> None:
+        """Stands in for ``__init__``: the shell makes the object before the call has an id."""
+        self.kind = kind
+        self.call_id = call_id
+        self.method = method
+        self.deadline = 0.0
+        self.sent = False
+        self.credit = credit
+        self.window = window
+        self.queue: deque[OutMessage] | None = None
+        self.busy = False
+        self.ending = False
+        self.leaving = False
+        self.sent_all = ours and kind == spec.STREAM
+        self.received_all = not ours and kind == spec.STREAM
+        self.held = 0
+        self.large: Assembly | None = None
+        self.over = False
+
+    def clear(self) -> list[PendingCall]:
+        """The call is over: let go of what waited to be sent. Returns the handles of it."""
+        self.over = True
+        self.busy = False
+        self.large = None
+        queue = self.queue
+        self.queue = None
+        return [message.handle for message in queue or () if message.handle is not None]
 
 
 class RunningCall:
@@ -67,7 +133,8 @@ class OutMessage:
         head_size: what its head has at the most.
         begun: its first frame was written.
         admitted: fragments may flow.
-        handle: for a notify: what is told once the last byte is handed over.
+        flow: the stream or channel it belongs to, or None.
+        handle: for a notify or an item: what is told once the last byte is handed over.
     """
 
     __slots__ = (
@@ -80,6 +147,7 @@ class OutMessage:
         "codec",
         "deadline",
         "flags",
+        "flow",
         "handle",
         "head_size",
         "index",
@@ -109,6 +177,7 @@ class OutMessage:
         self.begun = False
         self.admitted = True
         self.call: PendingCall | None = None
+        self.flow: Flow | None = None
         self.handle: PendingCall | None = None
         self.method = ""
         self.deadline = 0.0

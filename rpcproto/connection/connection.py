@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rpcproto.connection import _states as states
-from rpcproto.connection.answering import Answering
 from rpcproto.connection.failures import failure
+from rpcproto.connection.flowing import Flowing
 from rpcproto.connection.window import ReceiveWindow
 from rpcproto.errors import ConnectionLost, DeadlineExceeded, GoingAway, Overloaded, RemoteProtocolError
 from rpcproto.wire import _tuning as tuning
@@ -35,7 +35,7 @@ _CREDIT_FRAMES_FREE = 1000
 _CODES = frozenset(code.value for code in ErrorCode)
 
 
-class Connection(Answering):
+class Connection(Flowing):
     """The state of one connection.
 
     Args:
@@ -84,10 +84,17 @@ class Connection(Answering):
                     late.append(call)
                 elif call.deadline < nearest:
                     nearest = call.deadline
+        for call in self.flows.values():
+            if call.deadline > 0.0:
+                if call.deadline <= now:
+                    late.append(call)
+                elif call.deadline < nearest:
+                    nearest = call.deadline
         for running in list(self.running.values()):
             if running.deadline > 0.0 and not running.over:
                 if running.deadline <= now:
                     running.over = True
+                    flow = self.flows.get(running.call_id)
                     if running.kind != spec.NOTIFY:
                         self.fail(
                             running.call_id,
@@ -96,6 +103,9 @@ class Connection(Answering):
                             "the time allowed for the call is over",
                             "",
                         )
+                    if flow is not None:
+                        text = f"{flow.method} of {self.peer}: the time allowed for the call is over"
+                        self.handler.on_failure(flow, DeadlineExceeded(text, method=flow.method, peer=self.peer))
                     self.handler.on_cancel(running, ErrorCode.DEADLINE_EXCEEDED)
                 elif running.deadline < nearest:
                     nearest = running.deadline
@@ -103,14 +113,13 @@ class Connection(Answering):
         for call in late:
             if self.calls.pop(call.call_id, None) is call:
                 self._give_up(call, ErrorCode.DEADLINE_EXCEEDED)
-                self.handler.on_failure(
-                    call,
-                    DeadlineExceeded(
-                        f"{call.method} at {self.peer}: no answer within its timeout{self._default_timeout()}",
-                        method=call.method,
-                        peer=self.peer,
-                    ),
-                )
+                text = f"{call.method} at {self.peer}: no answer within its timeout{self._default_timeout()}"
+            elif self.flows.get(call.call_id) is call:
+                self.give_up_flow(call, ErrorCode.DEADLINE_EXCEEDED)
+                text = f"{call.method} at {self.peer}: did not end within its timeout"
+            else:
+                continue
+            self.handler.on_failure(call, DeadlineExceeded(text, method=call.method, peer=self.peer))
         return self.next_deadline
 
     def _default_timeout(self) -> str:
@@ -149,23 +158,6 @@ class Connection(Answering):
         self.handler.on_open()
         return 0
 
-    def on_item(
-        self,
-        call_id: int,
-        codec: int,
-        flags: int,
-        metadata: bytes | None,
-        body: object,
-        buffers: list[memoryview] | None,
-        size: int,
-    ) -> int:
-        cost = self.inbox.cost_of(size, metadata, buffers)
-        self._stray_reply(call_id, Kind.ITEM)
-        credit = self.inbox.calls.pass_through(cost)
-        if credit:
-            self.inbox.grant(self.inbox.calls, credit)
-        return 0
-
     def on_cancel(self, call_id: int, code: int) -> int:
         self.outbox.reading = True
         if not self.cancels.take(self.handler.now()):
@@ -174,6 +166,9 @@ class Connection(Answering):
                 f"({self.limits.cancel_rate}/s) allow",
                 code=ErrorCode.FLOOD,
             )
+        flow = self.flows.get(call_id)
+        if flow is not None:
+            self.on_flow_cancel(flow, code)
         if (call_id & 1) == self.parity:
             call = self.calls.pop(call_id, None) or self.outbox.drop_notify(call_id)
             if call is not None:
@@ -195,20 +190,26 @@ class Connection(Answering):
     def on_credit(self, call_id: int, aux: int, amount: int) -> int:
         self.outbox.reading = True
         self.credit_frames += 1
-        if self.credit_frames > _CREDIT_FRAMES_FREE + 20 * (self.calls_opened + self.calls_served):
+        sent = self.calls_opened + self.calls_served + self.items_sent
+        if self.credit_frames > _CREDIT_FRAMES_FREE + 20 * sent:
             raise RemoteProtocolError("more CREDIT frames than messages sent could explain", code=ErrorCode.FLOOD)
+        if call_id and aux == spec.ITEMS:
+            self.add_item_credit(call_id, amount)
+            return 0
         if call_id:
             if self.outbox.admit(call_id, amount):
                 return 0
             if self._is_closed(call_id):
                 return 0
-            if call_id in self.calls or call_id in self.running or call_id in self.inbox.kept:
+            if call_id in self.calls or call_id in self.running or call_id in self.inbox.kept or call_id in self.flows:
                 raise RemoteProtocolError(
                     f"call {call_id}: a CREDIT of {amount} bytes where no message of that size waits to be admitted",
                     code=ErrorCode.FLOW_CONTROL,
                 )
             raise self._breach(call_id, "a CREDIT for a call that was never opened")
         self.outbox.add_credit(aux, amount)
+        if self.outbox.freed:
+            self._pump_freed()
         return 0
 
     def on_ping(self, aux: int, payload: bytes) -> int:
@@ -240,6 +241,10 @@ class Connection(Answering):
             for call in above:
                 del self.calls[call.call_id]
                 self._drop_messages(call.call_id)
+            for flow in list(self.flows.values()):
+                if flow.call_id > last_call_id and (flow.call_id & 1) == self.parity:
+                    self._end_flow(flow.call_id)
+                    above.append(flow)
             for message in self.outbox.waiting_notifies():
                 if message.call_id > last_call_id and message.handle is not None:
                     self.outbox.drop(message.call_id)
@@ -300,9 +305,9 @@ class Connection(Answering):
             else:
                 inbox.keep(message)
         else:
-            inbox.calls.take(inbox.cost(size, message.head_bytes()))
-            self._stray_reply(call_id, Kind.ITEM)
-            inbox.drop(message)
+            cost = inbox.cost(size, message.head_bytes())
+            inbox.calls.take(cost)
+            self.on_large_item(message, cost)
         return 0
 
     def on_allocate(self, message: Assembly) -> int:
@@ -318,6 +323,12 @@ class Connection(Answering):
                     local = Overloaded(f"{call.method} at {self.peer}: {text}", method=call.method, peer=self.peer)
                     local.__cause__ = error
                     self.handler.on_failure(call, local)
+            elif message.kind == spec.ITEM:
+                flow = self.flows.get(message.call_id)
+                if flow is not None:
+                    overloaded = Overloaded(f"{flow.method} of {self.peer}: {text}", method=flow.method, peer=self.peer)
+                    overloaded.__cause__ = error
+                    self.fail_flow(flow, overloaded)
             else:
                 self.refuse(message.kind, message.call_id, ErrorCode.OVERLOADED, text)
         return 0

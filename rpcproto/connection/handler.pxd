@@ -9,6 +9,10 @@ cdef class CallHandler:
     cpdef int on_cancel(self, object running, int code) except -1
     cpdef int on_reply(self, object call, int codec, object metadata, object body, object buffers) except -1
     cpdef int on_failure(self, object call, object error) except -1
+    cpdef int on_item(self, object flow, int codec, object metadata, object body, object buffers,
+                      Py_ssize_t cost) except -1
+    cpdef int on_items_end(self, object flow) except -1
+    cpdef int on_flow_over(self, object flow) except -1
     cpdef int on_written(self, object handle) except -1
     cpdef int on_pong(self, object waiter) except -1
     cpdef object allocate(self, list sizes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rpcproto.connection.calls import PendingCall, RunningCall
+    from rpcproto.connection.calls import Flow, PendingCall, RunningCall
 
 
 class CallHandler:
@@ -59,6 +59,26 @@ class CallHandler:
 
     def on_failure(self, call: PendingCall, error: BaseException) -> int:
         """A call of ours failed. It is out of the table already."""
+        return 0
+
+    def on_item(
+        self,
+        flow: Flow,
+        codec: int,
+        metadata: bytes | None,
+        body: object,
+        buffers: list[memoryview] | None,
+        cost: int,
+    ) -> int:
+        """An item. When its consumer has taken it, ``taken(flow, cost)`` of the connection is to be called."""
+        return 0
+
+    def on_items_end(self, flow: Flow) -> int:
+        """The peer sends no further items in this call."""
+        return 0
+
+    def on_flow_over(self, flow: Flow) -> int:
+        """A stream or channel has ended in good order, and is out of the table. (Else: ``on_failure``.)"""
         return 0
 
     def on_written(self, handle: object) -> int:

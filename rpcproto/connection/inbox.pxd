@@ -20,9 +20,9 @@ cdef class Inbox:
     cpdef object grant(self, ReceiveWindow window, long long amount)
     cpdef object on_answer(self, ReceiveWindow window)
     cpdef object keep(self, Assembly message)
+    cpdef object reserve(self, Assembly message)
     cpdef object on_reserved(self, Assembly message)
     cpdef object drop(self, Assembly message)
     cpdef bint complete(self, uint64_t call_id) except -1
     cpdef object forget(self, Assembly message)
     cpdef object clear(self)
-    cdef int _class_of(self, ReceiveWindow window) except -1

@@ -42,10 +42,9 @@ class Inbox:
         self.handler = handler
         self.budget = budget
         self.call_window = limits.call_window
-        self.calls = ReceiveWindow("calls", limits.connection_window, limits.max_connection_window, limits.call_window)
-        self.replies = ReceiveWindow(
-            "replies", limits.connection_window, limits.max_connection_window, limits.call_window
-        )
+        size, most = limits.connection_window, limits.max_connection_window
+        self.calls = ReceiveWindow("calls", size, most, limits.call_window, CreditClass.CALLS)
+        self.replies = ReceiveWindow("replies", size, most, limits.call_window, CreditClass.REPLIES)
         self.kept: dict[int, Reservation | None] = {}
 
     def cost(self, size: int, head: int) -> int:
@@ -62,7 +61,7 @@ class Inbox:
 
     def grant(self, window: ReceiveWindow, amount: int) -> None:
         """Send the credit that a window's ``give_back`` returned."""
-        self.outbox.give_credit(self._class_of(window), 0, amount)
+        self.outbox.give_credit(window.credit_class, window.call_id, amount)
         if window.start_probe():
             self.outbox.ping(window)
 
@@ -72,7 +71,7 @@ class Inbox:
         if extra < 0:
             self.outbox.ping(window)
         elif extra:
-            self.outbox.give_credit(self._class_of(window), 0, extra)
+            self.outbox.give_credit(window.credit_class, window.call_id, extra)
 
     def keep(self, message: Assembly) -> None:
         """Let a large message come, whose credit was taken: at once, or when its memory is reserved."""
@@ -81,7 +80,11 @@ class Inbox:
         if message.total <= self.call_window:
             message.admit()
         else:
-            self.kept[message.call_id] = self.budget.reserve(message.total, self.on_reserved, message)
+            self.reserve(message)
+
+    def reserve(self, message: Assembly) -> None:
+        """Reserve memory for a kept message above the call window, and admit it when that is granted."""
+        self.kept[message.call_id] = self.budget.reserve(message.total, self.on_reserved, message)
 
     def on_reserved(self, message: Assembly) -> None:
         """The budget has reserved the memory of a message: admit it."""
@@ -117,6 +120,3 @@ class Inbox:
         """The connection has ended."""
         for call_id in list(self.kept):
             self.complete(call_id)
-
-    def _class_of(self, window: ReceiveWindow) -> int:
-        return int(CreditClass.REPLIES if window is self.replies else CreditClass.CALLS)

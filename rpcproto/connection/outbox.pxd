@@ -2,21 +2,16 @@ import cython
 from libc.stdint cimport uint64_t
 
 from rpcproto.connection.calls cimport OutMessage, PendingCall
-from rpcproto.connection.handler cimport CallHandler
+from rpcproto.connection.framer cimport Framer
 from rpcproto.wire cimport _tuning as tuning
 from rpcproto.wire cimport spec
 from rpcproto.wire.encoder cimport Encoder
-from rpcproto.wire.memory cimport ScratchStack
 
-cdef class Outbox:
-    cdef CallHandler handler
+cdef class Outbox(Framer):
     cdef readonly Encoder control
-    cdef readonly Encoder small
     cdef readonly object bulk
     cdef readonly dict probing
     cdef readonly Py_ssize_t probing_size
-    cdef readonly dict method_ids
-    cdef readonly Py_ssize_t max_frame
     cdef readonly Py_ssize_t call_window
     cdef public Py_ssize_t credit_calls
     cdef public Py_ssize_t credit_replies
@@ -29,14 +24,15 @@ cdef class Outbox:
     cdef public bint reading
     cdef int gathered
     cdef readonly Py_ssize_t waiting
-    cdef readonly Py_ssize_t taken
     cdef list small_handles
     cdef readonly list handles
+    cdef readonly list freed
 
     cpdef object open(self, Py_ssize_t credit, Py_ssize_t call_window, Py_ssize_t max_frame)
     cdef object signal(self)
     @cython.locals(gathered=int)
     cpdef object signal_call(self, Py_ssize_t pending, Py_ssize_t size)
+    cpdef object signal_item(self)
     cpdef object ping(self, object waiter)
     cpdef object give_credit(self, int aux, uint64_t call_id, uint64_t amount)
     cpdef Py_ssize_t sendable(self) noexcept
@@ -62,8 +58,3 @@ cdef class Outbox:
     cpdef list take(self, Py_ssize_t limit)
     @cython.locals(message=OutMessage, before=Py_ssize_t, most=Py_ssize_t, small=Encoder, taken=list)
     cdef list _take_bulk(self, list parts, Py_ssize_t limit)
-    @cython.locals(head=bytes, flags=int, left=Py_ssize_t, size=Py_ssize_t, pieces=list)
-    cdef object _frame(self, OutMessage message, Py_ssize_t most)
-    @cython.locals(size=Py_ssize_t)
-    cdef object _align(self, list pieces, Py_ssize_t offset)
-    cdef bytes _head(self, OutMessage message)

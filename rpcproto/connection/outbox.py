@@ -14,23 +14,22 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from rpcproto.connection.framer import Framer
 from rpcproto.errors import RemoteProtocolError
 from rpcproto.wire import _tuning as tuning
 from rpcproto.wire import spec
-from rpcproto.wire.encoder import Encoder, encode_head
+from rpcproto.wire.encoder import Encoder
 from rpcproto.wire.spec import CreditClass, ErrorCode
 
 if TYPE_CHECKING:
-    from rpcproto.connection.calls import OutMessage, PendingCall
+    from rpcproto.connection.calls import Flow, OutMessage, PendingCall
     from rpcproto.connection.handler import CallHandler
     from rpcproto.wire.memory import ScratchStack
 
     Buffer = bytes | bytearray | memoryview
 
-_DEADLINE_MAX = 2**32 - 1
 
-
-class Outbox:
+class Outbox(Framer):
     """What one connection has to send.
 
     Args:
@@ -46,12 +45,11 @@ class Outbox:
         blocked_calls, blocked_replies: messages that wait for credit.
         blocked: the same by call id.
         blocked_size: their bytes.
-        method_ids: the ids that this side has bound to method names.
         waiting: bytes of bulk messages that wait for nothing but the socket.
         probing: large messages that wait to be admitted.
         probing_size: their bytes.
-        taken: bytes returned by the last :meth:`take`, or so far while it is at work.
-        handles: of notifies whose last byte the last :meth:`take` returned, or None.
+        handles: of notifies and items whose last byte the last :meth:`take` returned, or None.
+        freed: streams and channels whose message has left, so that their next item may come.
     """
 
     __slots__ = (
@@ -64,30 +62,23 @@ class Outbox:
         "control",
         "credit_calls",
         "credit_replies",
+        "freed",
         "gathered",
-        "handler",
         "handles",
-        "max_frame",
-        "method_ids",
         "ping_count",
         "pings",
         "probing",
         "probing_size",
         "reading",
-        "small",
         "small_handles",
-        "taken",
         "waiting",
     )
 
     def __init__(self, scratches: ScratchStack, handler: CallHandler) -> None:
-        self.handler = handler
+        super().__init__(scratches, handler)
         self.control = Encoder(scratches)
-        self.small = Encoder(scratches)
         self.bulk: deque[OutMessage] | None = None  # an empty deque has 600 bytes, and most connections need none
         self.probing: dict[int, OutMessage] = {}
-        self.method_ids: dict[str, int] = {}
-        self.max_frame = spec.INLINE_MAX
         self.call_window = spec.INLINE_MAX
         self.credit_calls = 0
         self.credit_replies = 0
@@ -101,9 +92,9 @@ class Outbox:
         self.gathered = 0
         self.waiting = 0
         self.probing_size = 0
-        self.taken = 0
         self.small_handles: list[PendingCall] | None = None
         self.handles: list[PendingCall] | None = None
+        self.freed: list[Flow] = []
 
     def open(self, credit: int, call_window: int, max_frame: int) -> None:
         """Take the peer's limits from its greeting."""
@@ -128,6 +119,14 @@ class Outbox:
             or (gathered >= tuning.BATCH_MIN and gathered >= pending >> 1 and size <= tuning.PACK_MAX)
             or gathered >= tuning.BATCH_MAX
         ):
+            self.handler.on_output(True)
+        elif not self.reading:
+            self.handler.on_output(False)
+
+    def signal_item(self) -> None:
+        """An item was queued: have it sent with those that follow in this turn, but not more than some 64 KiB."""
+        self.gathered += 1
+        if self.small.size >= tuning.ITEM_BATCH:
             self.handler.on_output(True)
         elif not self.reading:
             self.handler.on_output(False)
@@ -198,6 +197,8 @@ class Outbox:
                 del self.blocked[message.call_id]
                 self.blocked_size -= message.size
                 self._put(message, cost)
+                if message.flow is not None and not message.flow.busy:
+                    self.freed.append(message.flow)
             queue.popleft()
 
     def _put(self, message: OutMessage, cost: int) -> None:
@@ -208,13 +209,15 @@ class Outbox:
         size = message.size
         message.admitted = size <= self.call_window
         if size <= spec.INLINE_MAX and size + message.head_size <= self.max_frame:
-            self._frame(message, size)
+            self.write_frame(message, size)
             if message.handle is not None:
                 self.note(message.handle)
+            if message.flow is not None:
+                message.flow.busy = False
             return
         if message.kind <= spec.CHANNEL or not message.admitted:
             # Announced at once and in order, since ids must rise on the wire. Its bytes may be overtaken.
-            self._frame(message, 0)
+            self.write_frame(message, 0)
         if message.admitted:
             self._add_bulk(message)
         else:
@@ -269,13 +272,19 @@ class Outbox:
                 self.waiting -= queued.left
                 if queued.begun:
                     return False
-                self.credit_replies += queued.cost(self.call_window)  # only a reply is queued before its first frame
-                self._unblock(CreditClass.REPLIES)
+                # Only a reply or an item is queued before its first frame.
+                cost = queued.cost(self.call_window)
+                if queued.kind == spec.REPLY:
+                    self.credit_replies += cost
+                    self._unblock(CreditClass.REPLIES)
+                else:
+                    self.credit_calls += cost
+                    self._unblock(CreditClass.CALLS)
                 return True
         return False
 
     def waiting_notifies(self) -> list[OutMessage]:
-        """The notifies of which not every byte was taken."""
+        """The notifies, and items with a handle, of which not every byte was taken."""
         messages = [*(self.bulk or ()), *self.probing.values(), *self.blocked.values()]
         return [message for message in messages if message.handle is not None]
 
@@ -305,6 +314,7 @@ class Outbox:
         self.probing_size = 0
         self.waiting = 0
         self.small_handles = None
+        self.freed.clear()
         return handles
 
     def take(self, limit: int) -> list[Buffer] | None:
@@ -332,69 +342,19 @@ class Outbox:
             message = bulk.popleft()
             before = message.left
             most = spec.INLINE_MAX if bulk else max(spec.INLINE_MAX, min(self.max_frame, limit - self.taken))
-            self._frame(message, most)
+            self.write_frame(message, most)
             self.waiting -= before - message.left
             self.taken += small.size
             taken = small.take()
             parts = taken if parts is None or taken is None else parts + taken
             if message.left:
                 bulk.append(message)
-            elif message.handle is not None:
+                continue
+            if message.handle is not None:
                 if self.handles is None:
                     self.handles = []
                 self.handles.append(message.handle)
+            if message.flow is not None:
+                message.flow.busy = False
+                self.freed.append(message.flow)
         return parts
-
-    def _frame(self, message: OutMessage, most: int) -> None:
-        """Write the next frame of a message into the small encoder, with at most ``most`` bytes of it."""
-        head = b""
-        flags = message.flags
-        if not message.begun:
-            message.begun = True
-            flags |= spec.FIRST
-            head = self._head(message)
-            if head:
-                flags |= spec.HEAD
-                most = min(most, self.max_frame - len(head))
-            if message.call is not None:
-                message.call.sent = True
-            if message.handle is not None:
-                message.handle.sent = True
-        left = message.left
-        pieces = message.cut(most)
-        size = left - message.left
-        if message.left:
-            flags = (flags & ~spec.END) | spec.MORE
-        if size and message.size > spec.INLINE_MAX:
-            self._align(pieces, spec.HEADER_SIZE + len(head))
-        self.small.start(message.kind, flags, message.codec, message.call_id, head, size)
-        for piece in pieces:
-            self.small.append(piece, len(piece))
-
-    def _align(self, pieces: list[Buffer], offset: int) -> None:
-        """Pad so that the first large one of these pieces, which are to follow after ``offset`` bytes, is aligned."""
-        for piece in pieces:
-            size = len(piece)
-            if size > tuning.PACK_MAX:
-                self.small.pad(self.taken + offset)
-                return
-            offset += size
-
-    def _head(self, message: OutMessage) -> bytes:
-        """The head of a message that begins now; a method name is bound to an id here, so that it precedes its uses."""
-        sized = message.sizes is not None or message.size > spec.INLINE_MAX
-        body_size = message.body_size if sized else -1
-        if message.kind > spec.CHANNEL:
-            return encode_head(0, None, -1, None, body_size, message.sizes) if sized else b""
-        name = None
-        method = self.method_ids.get(message.method, 0)
-        if method == 0:
-            name = message.method.encode()
-            if len(self.method_ids) < spec.MAX_METHOD_IDS - 1:
-                method = len(self.method_ids) + 1
-                self.method_ids[message.method] = method
-        deadline_ms = -1
-        if message.deadline:
-            left = (message.deadline - self.handler.now()) * 1000.0
-            deadline_ms = min(max(int(left + 0.999), 0), _DEADLINE_MAX)
-        return encode_head(method, name, deadline_ms, None, body_size, message.sizes)

@@ -2,7 +2,7 @@ import cython
 from libc.stdint cimport uint64_t
 
 from rpcproto.connection cimport _states as states
-from rpcproto.connection.calls cimport PendingCall, RunningCall
+from rpcproto.connection.calls cimport Flow, OutMessage, PendingCall, RunningCall
 from rpcproto.connection.handler cimport CallHandler
 from rpcproto.connection.inbox cimport Inbox
 from rpcproto.connection.outbox cimport Outbox
@@ -32,6 +32,8 @@ cdef class ConnectionState(FrameSink):
     cdef public uint64_t last_id
     cdef readonly dict calls
     cdef readonly dict running
+    cdef readonly dict flows
+    cdef readonly uint64_t items_sent
     cdef readonly Py_ssize_t running_size
     cdef list methods
     cdef readonly bint paused
@@ -52,6 +54,8 @@ cdef class ConnectionState(FrameSink):
     cdef object _lost_error(self, object what, bint sent)
     cdef object _close(self, object error)
     cdef bint _drop_messages(self, uint64_t call_id) except -1
+    @cython.locals(flow=Flow, message=OutMessage)
+    cdef Flow _end_flow(self, uint64_t call_id)
     cdef object _send_cancel(self, uint64_t call_id, int code)
     @cython.locals(running=RunningCall)
     cdef bint _is_closed(self, uint64_t call_id) except -1

@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING
 
 from rpcproto.connection import _states as states
 from rpcproto.connection.bucket import TokenBucket
-from rpcproto.connection.calls import PendingCall, RunningCall
+from rpcproto.connection.calls import Flow, PendingCall, RunningCall
 from rpcproto.connection.inbox import Inbox
 from rpcproto.connection.outbox import Outbox
-from rpcproto.errors import ConnectionClosed, ConnectionLost, GoingAway, LocalProtocolError, RemoteProtocolError
+from rpcproto.errors import (
+    CallCancelled,
+    ConnectionClosed,
+    ConnectionLost,
+    GoingAway,
+    LocalProtocolError,
+    RemoteProtocolError,
+)
 from rpcproto.wire import spec
 from rpcproto.wire.sink import FrameSink
 from rpcproto.wire.spec import ErrorCode, Role
@@ -36,6 +43,7 @@ class ConnectionState(FrameSink):
         end: why it is CLOSED.
         calls: our pending calls, by id.
         running: the peer's calls whose handlers have not answered, by id.
+        flows: the streams and channels of both sides, by id.
         paused: reading has stopped, since the peer does not take our replies.
     """
 
@@ -47,9 +55,11 @@ class ConnectionState(FrameSink):
         "credit_frames",
         "decoder",
         "end",
+        "flows",
         "greeting",
         "handler",
         "inbox",
+        "items_sent",
         "last_id",
         "late_replies",
         "limits",
@@ -105,6 +115,7 @@ class ConnectionState(FrameSink):
         self.last_id = 0
         self.calls: dict[int, PendingCall] = {}
         self.running: dict[int, RunningCall] = {}
+        self.flows: dict[int, Flow] = {}
         self.running_size = 0
         self.methods: list[object] = [UNBOUND]
         self.paused = False
@@ -115,6 +126,7 @@ class ConnectionState(FrameSink):
         self.next_deadline = float("inf")
         self.calls_opened = 0
         self.calls_served = 0
+        self.items_sent = 0
         self.late_replies = 0
         self.refused = 0
 
@@ -175,8 +187,13 @@ class ConnectionState(FrameSink):
         handles = self.outbox.clear()
         calls = self.calls
         self.calls = {}
+        flows = self.flows
+        self.flows = {}
         for call in calls.values():
             self.handler.on_failure(call, self._lost_error(call.method, call.sent))
+        for flow in flows.values():
+            handles += flow.clear()
+            self.handler.on_failure(flow, self._lost_error(flow.method, flow.sent))
         for handle in handles:
             self.handler.on_failure(handle, self._lost_error(handle.method, handle.sent))
         for waiter in pings.values():
@@ -198,6 +215,22 @@ class ConnectionState(FrameSink):
                 decoder.forget(call_id)
         return self.outbox.drop(call_id)
 
+    def _end_flow(self, call_id: int) -> Flow | None:
+        """A stream or channel is over before its end: forget it, and send nothing more of it. Returns it; None if there
+        is none of this id."""
+        flow = self.flows.pop(call_id, None)
+        if flow is None:
+            return None
+        waiting = flow.clear()
+        for message in self.outbox.waiting_notifies():
+            if message.flow is flow and message.handle is not None:
+                waiting.append(message.handle)
+        self._drop_messages(call_id)
+        for handle in waiting:
+            text = f"an item of {flow.method} to {self.peer}: not sent, the call has ended"
+            self.handler.on_failure(handle, CallCancelled(text, method=flow.method, peer=self.peer))
+        return flow
+
     def _send_cancel(self, call_id: int, code: int) -> None:
         self.outbox.small.frame(spec.CANCEL, spec.END, code, call_id, b"")
         self.outbox.signal()
@@ -205,9 +238,11 @@ class ConnectionState(FrameSink):
     def _is_closed(self, call_id: int) -> bool:
         """Whether a call was open and is over, as far as this side is concerned."""
         if (call_id & 1) == self.parity:
-            return call_id < self.next_id and call_id not in self.calls
+            return call_id < self.next_id and call_id not in self.calls and call_id not in self.flows
+        if call_id > self.last_id or call_id in self.inbox.kept or call_id in self.flows:
+            return False
         running = self.running.get(call_id)
-        return call_id <= self.last_id and call_id not in self.inbox.kept and (running is None or running.over)
+        return running is None or running.over
 
     def _breach(self, call_id: int, text: str) -> RemoteProtocolError:
         return RemoteProtocolError(f"call {call_id}: {text}", code=ErrorCode.CALL_STATE)

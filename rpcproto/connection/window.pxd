@@ -10,6 +10,8 @@ cdef class ReceiveWindow:
     cdef readonly long long arrived
     cdef readonly int probing
     cdef int rest
+    cdef readonly int credit_class
+    cdef readonly unsigned long long call_id
 
     cpdef object take(self, long long cost)
     @cython.locals(left="long long", owed="long long")
@@ -17,3 +19,8 @@ cdef class ReceiveWindow:
     cpdef long long give_back(self, long long cost) except -1
     cpdef bint start_probe(self)
     cpdef long long on_answer(self) except? -1
+
+
+cdef class ItemWindow(ReceiveWindow):
+    cpdef object take(self, long long cost)
+    cpdef long long give_back(self, long long cost) except -1

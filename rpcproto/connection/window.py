@@ -28,15 +28,32 @@ class ReceiveWindow:
         size: initial window in bytes, as announced in the greeting.
         limit: how far it may grow, in bytes.
         largest: what one message costs at the most, in bytes.
+        credit_class, call_id: what its CREDIT frames say.
     """
 
-    __slots__ = ("arrived", "largest", "left", "limit", "name", "owed", "probing", "rest", "size")
+    __slots__ = (
+        "arrived",
+        "call_id",
+        "credit_class",
+        "largest",
+        "left",
+        "limit",
+        "name",
+        "owed",
+        "probing",
+        "rest",
+        "size",
+    )
 
-    def __init__(self, name: str, size: int, limit: int, largest: int = 0) -> None:
+    def __init__(
+        self, name: str, size: int, limit: int, largest: int = 0, credit_class: int = 0, call_id: int = 0
+    ) -> None:
         self.name = name
         self.size = size
         self.limit = limit
         self.largest = largest
+        self.credit_class = credit_class
+        self.call_id = call_id
         self.left = size
         self.owed = 0
         self.arrived = 0
@@ -105,3 +122,36 @@ class ReceiveWindow:
         self.size = larger
         self.left += extra
         return extra
+
+
+class ItemWindow(ReceiveWindow):
+    """What the peer may have under way to the consumer of one stream or channel.
+
+    An item may be sent while anything is left, whatever it costs: so any item fits into any window, and credit can be
+    gathered although the largest item is as large as the window.
+    """
+
+    __slots__ = ()
+
+    def take(self, cost: int) -> None:
+        """The peer sent an item that costs ``cost`` bytes.
+
+        Raises:
+            RemoteProtocolError: it had no credit left (``FLOW_CONTROL``).
+        """
+        if self.left <= 0:
+            raise RemoteProtocolError(
+                f"call {self.call_id}: an item where no credit for items was left", code=ErrorCode.FLOW_CONTROL
+            )
+        self.left -= cost
+        self.arrived += cost
+
+    def give_back(self, cost: int) -> int:
+        """The consumer took items of ``cost`` bytes. Returns the credit to send now, 0 for none yet."""
+        self.owed += cost
+        if self.owed * 2 < self.size:
+            return 0
+        amount = self.owed
+        self.owed = 0
+        self.left += amount
+        return amount

@@ -17,6 +17,7 @@ cdef enum:
     BATCH = 16
     BATCH_MIN = 8
     BATCH_MAX = 32
+    ITEM_BATCH = 65536
     ALIGNMENT = 64
     COPY_ALIGNMENT = 16
     POOLED_MIN = 16384

@@ -20,7 +20,7 @@ cdef class Encoder:
     @cython.locals(head=Py_ssize_t, parts=int, at=Py_ssize_t)
     cpdef object opening(self, int kind, int flags, int codec, uint64_t call_id, int method, long long deadline_ms,
                          object body, Py_ssize_t size)
-    cpdef object reply(self, int codec, uint64_t call_id, object body, Py_ssize_t size)
+    cpdef object whole(self, int kind, int flags, int codec, uint64_t call_id, object body, Py_ssize_t size)
     @cython.locals(length=Py_ssize_t)
     cpdef object start(self, int kind, int flags, int codec, uint64_t call_id, bytes head, Py_ssize_t size)
     cpdef object append(self, object payload, Py_ssize_t size)

@@ -88,11 +88,11 @@ class Encoder:
         if size:
             self._payload(body, size)
 
-    def reply(self, codec: int, call_id: int, body: Buffer, size: int) -> None:
-        """A whole REPLY without metadata or buffers: the common case."""
+    def whole(self, kind: int, flags: int, codec: int, call_id: int, body: Buffer, size: int) -> None:
+        """A whole REPLY or ITEM without metadata or buffers: the common case."""
         if self.scratch is None or self.used + spec.HEADER_SIZE > tuning.SCRATCH_SIZE:
             self._room(spec.HEADER_SIZE)
-        _bytes.put_header(self.data, self.used, size, spec.REPLY, spec.FIRST | spec.END, codec, call_id)
+        _bytes.put_header(self.data, self.used, size, kind, flags | spec.FIRST, codec, call_id)
         self.used += spec.HEADER_SIZE
         self.size += spec.HEADER_SIZE
         if size:

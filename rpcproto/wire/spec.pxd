@@ -39,3 +39,6 @@ cdef enum:
     METADATA = 0x04
     SIZE = 0x08
     BUFFERS = 0x10
+
+cdef enum:
+    ITEMS = 2

@@ -124,10 +124,13 @@ class Mechanism(IntEnum):
 
 
 class CreditClass(IntEnum):
-    """``aux`` of a CREDIT frame on call 0: which of the two connection windows it refills."""
+    """``aux`` of a CREDIT frame. On call 0: which of the two connection windows it refills. On a call: whether it
+    admits a large message, or refills the window of the call's items."""
 
     CALLS = 0
     REPLIES = 1
+    ADMISSION = 0
+    ITEMS = 2
 
 
 class ErrorCode(IntEnum):
@@ -166,6 +169,7 @@ class ErrorCode(IntEnum):
 REQUEST, NOTIFY, STREAM, CHANNEL, REPLY, ITEM, ERROR, CANCEL, CREDIT, PING, GOAWAY, AUTH, PAD = (
     int(kind) for kind in FrameType
 )
+ITEMS = int(CreditClass.ITEMS)
 FIRST, MORE, END, IGNORABLE, HEAD = (int(flag) for flag in Flag)
 NAME, DEADLINE, METADATA, SIZE, BUFFERS = (int(part) for part in HeadPart)
 """The same as plain numbers, under the names of ``spec.pxd``: what the compiled modules use in both builds."""

@@ -260,7 +260,7 @@ def test_forgotten_decorators() -> None:
 
     assert "Forgot declares no methods; decorate them with @rpcproto.request" in refusal(Forgot())
     assert "(undecorated: echo, wait)" in refusal(Forgot())
-    assert refusal(Service()).endswith("@rpcproto.notify")
+    assert refusal(Service()).endswith("@rpcproto.channel")
 
 
 def test_a_forgotten_base_class() -> None:

@@ -37,6 +37,7 @@ class Observer:
     Attributes:
         frames: all that was seen.
         spent, given: bytes of credit, by class.
+        item_credit: bytes of credit left for the items of each call.
     """
 
     role: int
@@ -46,6 +47,7 @@ class Observer:
     frames: list[Frame] = field(default_factory=list)
     spent: dict[int, int] = field(default_factory=lambda: dict.fromkeys(CreditClass, 0))
     given: dict[int, int] = field(default_factory=lambda: dict.fromkeys(CreditClass, 0))
+    item_credit: dict[int, int] = field(default_factory=dict)
     unfinished: dict[int, Unfinished] = field(default_factory=dict)
     ended: set[int] = field(default_factory=set)
     methods: set[int] = field(default_factory=set)
@@ -71,6 +73,8 @@ class Observer:
         if frame.call_id == 0:
             self.given[frame.aux] += amount
             assert self.connection_window - self.owed(frame.aux) <= 2**31 - 1
+        elif frame.aux == CreditClass.ITEMS:
+            self.item_credit[frame.call_id] = self.item_credit.get(frame.call_id, self.call_window) + amount
         elif frame.call_id in self.unfinished:
             message = self.unfinished[frame.call_id]
             assert amount == message.total
@@ -118,10 +122,18 @@ class Observer:
                 self._method(head)
         assert total is not None or not frame.flags & Flag.MORE, frame
         total = len(payload) if total is None else total
+        if frame.kind == FrameType.ITEM and total == 0 and frame.flags & Flag.END:
+            self.ended.add(call_id)  # only the end, which is free
+            return
         which = CreditClass.REPLIES if frame.kind == FrameType.REPLY else CreditClass.CALLS
         large = total > self.call_window
         assert not (large and payload), f"{frame} is not admitted yet"
-        self.spent[which] += max(64, min(extra, self.call_window), 0 if large else total)
+        cost = max(64, min(extra, self.call_window), 0 if large else total)
+        self.spent[which] += cost
+        if frame.kind == FrameType.ITEM:
+            left = self.item_credit.get(call_id, self.call_window)
+            assert left > 0, f"{frame} without credit for items"
+            self.item_credit[call_id] = left - cost
         assert self.owed(which) <= self.connection_window, f"{frame} without credit"
         message = Unfinished(frame.kind, total, 0, 0 if large else total)
         self.unfinished[call_id] = message

@@ -18,7 +18,7 @@ from rpcproto.wire import spec
 from rpcproto.wire.decoder import Decoder
 from rpcproto.wire.spec import CreditClass, Role
 from tests.connection.observer import Observer
-from tests.connection.shell import Call, Clock, Shell
+from tests.connection.shell import Call, CallFlow, Clock, Shell
 from tests.wire import frames
 from tests.wire.frames import Frame
 
@@ -144,6 +144,42 @@ class Side:
         self.connection.request(call, method, codec, body, buffers, size, timeout)
         return call
 
+    def open_flow(
+        self,
+        kind: int,
+        body: Any = b"",
+        buffers: list[Any] | None = None,
+        *,
+        method: str = "flow",
+        timeout: float = 0.0,
+    ) -> CallFlow:
+        """Open a stream or channel."""
+        flow = CallFlow()
+        size = len(body) + sum(len(one) for one in buffers or ())
+        self.connection.open_flow(flow, kind, method, 1, body, buffers, size, timeout)
+        return flow
+
+    def item(self, flow: CallFlow, body: Any, buffers: list[Any] | None = None) -> Call:
+        """Send an item; the outcome of the call returned is ``"written"`` when that is over."""
+        handle = Call()
+        handle.method = flow.method
+        size = len(body) + sum(len(one) for one in buffers or ())
+        if self.connection.send_item(flow, 1, body, buffers, size, handle):
+            handle.outcomes.append("written")
+        return handle
+
+    def consume(self, flow: CallFlow, most: int = 1 << 60) -> list[Any]:
+        """Take items that have arrived, at most ``most``."""
+        taken = flow.values[:most]
+        del flow.values[:most]
+        self.connection.taken(flow, sum(cost for _, cost in taken))
+        return [value for value, _ in taken]
+
+    def leave(self, flow: CallFlow) -> None:
+        """The handler of a stream or channel returns."""
+        if self.connection.finished(self.shell.held.pop(flow.call_id)):
+            self.connection.end_items(flow, True)
+
     def notify(self, method: str = "log", body: Any = b"", buffers: list[Any] | None = None) -> Call:
         handle = Call()
         handle.method = method
@@ -171,6 +207,7 @@ class Side:
         assert connection.take(FLUSH) is None, "more was to be sent"
         assert connection.queued() == 0
         assert not connection.calls
+        assert not connection.flows
         assert all(running.over for running in connection.running.values())
         assert not self.decoder.assemblies
         assert not self.decoder.incomplete()

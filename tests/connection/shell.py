@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rpcproto.connection.calls import PendingCall, RunningCall
+from rpcproto.connection.calls import Flow, PendingCall, RunningCall
 from rpcproto.connection.connection import Connection
 from rpcproto.connection.handler import CallHandler
 from rpcproto.wire import spec
@@ -27,6 +27,20 @@ class Call(PendingCall):
         return outcome
 
 
+class CallFlow(Flow):
+    """A stream or channel of either side, with what has happened to it.
+
+    Attributes:
+        values: items that arrived, the bytes (and buffers) with what each cost; nothing is taken by itself.
+        outcomes: ``"end"``, ``"over"``, errors, in order.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: list[tuple[Any, int]] = []
+        self.outcomes: list[Any] = []
+
+
 class Clock:
     """Monotonic time in seconds, set by the test."""
 
@@ -38,7 +52,8 @@ class Shell(CallHandler):
     """Answers calls by simple rules and records what it is told.
 
     Methods: ``echo`` replies what it got, ``fill`` as many bytes as its body says, ``fail`` raises, ``hold`` runs until
-    the test answers, ``log`` does nothing. Other names are not known.
+    the test answers, ``log`` does nothing. Other names are not known. Streams and channels, whatever their name, run
+    until the test ends them.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -46,12 +61,13 @@ class Shell(CallHandler):
         self.events: list[tuple[Any, ...]] = []
         self.called: list[tuple[Any, ...]] = []
         self.held: dict[int, RunningCall] = {}
+        self.flows: dict[int, CallFlow] = {}
         self.memory = LoopMemory()
         self.connection: Connection
         self.backlog = False
         self.wants_output = False
         self.deadlines: list[float] = []
-        self.methods = {"echo", "fill", "fail", "hold", "log"}
+        self.methods = {"echo", "fill", "fail", "hold", "log", "flow"}
 
     def now(self) -> float:
         return self.clock.now
@@ -76,7 +92,13 @@ class Shell(CallHandler):
         size: int,
     ) -> int:
         self.called.append((entry, kind, call_id, bytes(body), [bytes(one) for one in buffers or ()]))
-        if entry == "hold":
+        if kind >= spec.STREAM:
+            running = self.connection.begin(kind, call_id, codec, str(entry), size, deadline_ms, False)
+            if running is not None:
+                self.held[call_id] = running
+                self.flows[call_id] = CallFlow()
+                self.connection.accept_flow(self.flows[call_id], running)
+        elif entry == "hold":
             running = self.connection.begin(kind, call_id, codec, "hold", size, deadline_ms, False)
             if running is not None:
                 self.held[call_id] = running
@@ -103,6 +125,27 @@ class Shell(CallHandler):
 
     def on_failure(self, call: Any, error: BaseException) -> int:
         call.outcomes.append(error)
+        return 0
+
+    def on_item(
+        self,
+        flow: Any,
+        codec: int,
+        metadata: bytes | None,
+        body: Any,
+        buffers: Sequence[memoryview] | None,
+        cost: int,
+    ) -> int:
+        plain = bytes(body)
+        flow.values.append((plain if buffers is None else (plain, [bytes(one) for one in buffers]), cost))
+        return 0
+
+    def on_items_end(self, flow: Any) -> int:
+        flow.outcomes.append("end")
+        return 0
+
+    def on_flow_over(self, flow: Any) -> int:
+        flow.outcomes.append("over")
         return 0
 
     def on_written(self, handle: Any) -> int:

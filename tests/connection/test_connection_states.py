@@ -46,8 +46,8 @@ def test_the_table_is_the_one_these_tests_are_written_for() -> None:
         "stream, channel: delivers; else CALL_STATE",
         "ends",
         "ignored",
-        "channel or large reply: counts; else FLOW_CONTROL",
-        "large message: counts; else FLOW_CONTROL",
+        "stream, channel, large reply: counts; else FLOW_CONTROL",
+        "stream, channel, large message: counts; else FLOW_CONTROL",
     }
 
 

@@ -15,6 +15,8 @@ from rpcproto.wire.spec import ErrorCode, Flag, FrameType
 from tests.wire import frames
 from tests.wire.feeding import START, feed
 
+REPLY, END = int(FrameType.REPLY), int(Flag.END)
+
 
 def encoder() -> Encoder:
     return Encoder(ScratchStack())
@@ -66,7 +68,7 @@ def test_opening(deadline: int, size: int) -> None:
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_reply(size: int, kind: Any) -> None:
     out = encoder()
-    out.reply(2, 5, kind(b"b" * size), size)
+    out.whole(REPLY, END, 2, 5, kind(b"b" * size), size)
     assert joined(out) == frames.reply(5, b"b" * size, codec=2)
 
 
@@ -85,7 +87,7 @@ def test_start_and_append() -> None:
 def test_small_frames_are_one_part() -> None:
     out = encoder()
     for call_id in range(1, 1001, 2):
-        out.reply(1, call_id, b"ten bytes.", 10)
+        out.whole(REPLY, END, 1, call_id, b"ten bytes.", 10)
     parts = out.take()
     assert parts is not None
     assert len(parts) == 1
@@ -95,7 +97,7 @@ def test_small_frames_are_one_part() -> None:
 def test_fault_13_very_many_small_frames_are_few_parts() -> None:
     out = encoder()
     for call_id in range(1, 40_001, 2):
-        out.reply(1, call_id, b"x" * 64, 64)
+        out.whole(REPLY, END, 1, call_id, b"x" * 64, 64)
     parts = out.take()
     assert parts is not None
     assert len(parts) <= 20_000 * 80 // (tuning.SCRATCH_SIZE - 100) + 1
@@ -105,8 +107,8 @@ def test_fault_13_very_many_small_frames_are_few_parts() -> None:
 def test_fault_8_small_payloads_are_copied_and_large_ones_left_where_they_are() -> None:
     out = encoder()
     small, large = bytearray(b"s" * tuning.PACK_MAX), bytearray(b"l" * (tuning.PACK_MAX + 1))
-    out.reply(1, 1, small, len(small))
-    out.reply(1, 3, large, len(large))
+    out.whole(REPLY, END, 1, 1, small, len(small))
+    out.whole(REPLY, END, 1, 3, large, len(large))
     small[:] = b"?" * len(small)
     parts = out.take()
     assert parts is not None
@@ -118,7 +120,7 @@ def test_the_order_of_frames_is_kept_across_parts() -> None:
     out = encoder()
     sizes = [10, 5000, 0, 4096, 4097, 60_000, 1, 1, 65_536, 3]
     for at, size in enumerate(sizes):
-        out.reply(1, at + 1, bytes([at]) * size, size)
+        out.whole(REPLY, END, 1, at + 1, bytes([at]) * size, size)
     found = frames.split(joined(out))
     assert [(frame.call_id, frame.payload) for frame in found] == [
         (at + 1, bytes([at]) * size) for at, size in enumerate(sizes)
@@ -127,10 +129,10 @@ def test_the_order_of_frames_is_kept_across_parts() -> None:
 
 def test_what_is_taken_is_not_changed_by_what_follows() -> None:
     out = encoder()
-    out.reply(1, 1, b"first", 5)
+    out.whole(REPLY, END, 1, 1, b"first", 5)
     first = out.take()
     assert first is not None
-    out.reply(1, 3, b"later", 5)
+    out.whole(REPLY, END, 1, 3, b"later", 5)
     assert joined(out) == frames.reply(3, b"later")
     assert b"".join(first) == frames.reply(1, b"first")
 
@@ -140,10 +142,10 @@ def test_frames_at_the_end_of_the_scratch(fill: int) -> None:
     out = encoder()
     want = b""
     while len(want) + 4096 + 16 < fill:
-        out.reply(1, 1, b"f" * 4080, 4080)
+        out.whole(REPLY, END, 1, 1, b"f" * 4080, 4080)
         want += frames.reply(1, b"f" * 4080)
     rest = max(0, fill - len(want) - 16)
-    out.reply(1, 1, b"r" * rest, rest)
+    out.whole(REPLY, END, 1, 1, b"r" * rest, rest)
     want += frames.reply(1, b"r" * rest)
     out.opening(FrameType.REQUEST, 0, 1, 3, 1, 5, b"body", 4)
     out.number(FrameType.CREDIT, 0, 0, 9)
@@ -158,7 +160,7 @@ def test_frames_at_the_end_of_the_scratch(fill: int) -> None:
 def test_a_buffer_that_changes_its_size_meanwhile_does_no_harm() -> None:
     out = encoder()
     with pytest.raises(ValueError, match="size"):
-        out.reply(1, 1, bytearray(10), 20)
+        out.whole(REPLY, END, 1, 1, bytearray(10), 20)
 
 
 @given(

@@ -100,7 +100,7 @@ def encode(frame: frames.Frame) -> bytes:
             out.start(frame.kind, frame.flags, frame.aux, frame.call_id, start, len(body))
             out.append(body, len(body))
     elif frame.kind == FrameType.REPLY and frame.flags == Flag.FIRST | Flag.END:
-        out.reply(frame.aux, frame.call_id, payload, len(payload))
+        out.whole(frame.kind, Flag.END, frame.aux, frame.call_id, payload, len(payload))
     else:
         out.frame(frame.kind, frame.flags, frame.aux, frame.call_id, payload)
     return b"".join(out.take() or [])

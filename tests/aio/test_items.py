@@ -1,0 +1,146 @@
+"""Items as they are taken: by plain consumers, in batches, by one task; and what is known of those sent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+import rpcproto
+from rpcproto.testing import pair
+from tests.aio._ends import failure, poll, turns
+from tests.aio.test_channels import SMALL, WINDOW, Talk
+from tests.aio.test_streams import Source
+
+
+def test_on_items_gets_what_each_read_brings(run, address):
+    async def main():
+        async with pair(Source(), address) as (_, client):
+            batches, ended = [], asyncio.Event()
+            stream = client.stream("Source.count", 10_000)
+            stream.on_items(batches.append, on_end=lambda error: ended.set())
+            with pytest.raises(rpcproto.ConfigurationError, match="have a consumer already"):
+                stream.on_items(batches.append)
+            await ended.wait()
+            assert [value for batch in batches for value in batch] == list(range(10_000))
+            assert max(map(len, batches)) > 100
+            assert all(batches)
+
+    run(main())
+
+
+def test_on_items_after_some_were_iterated_gets_the_rest(run, address):
+    async def main():
+        async with pair(Source(), address) as (_, client):
+            got, ended = [], asyncio.Event()
+            stream = client.stream("Source.count", 5000)
+            values = aiter(stream)
+            for number in range(10):
+                assert await anext(values) == number
+            stream.on_items(got.extend, on_end=lambda error: ended.set())
+            await ended.wait()
+            assert got == list(range(10, 5000))
+
+    run(main())
+
+
+def test_a_consumer_that_raises_gives_its_call_up_and_is_logged(run, address, caplog):
+    def consume(values):
+        raise ValueError("consumer")
+
+    async def main():
+        source = Source()
+        async with pair(source, address) as (_, client):
+            ends = []
+            stream = client.stream("Source.count", 10**9)
+            stream.on_items(consume, on_end=ends.append)
+            await poll(lambda: source.closed)
+            assert [type(error) for error in ends] == [ValueError]
+            assert client.stats()["flows_open"] == 0
+            assert "the consumer of the items of Source.count raised" in caplog.text
+            caplog.clear()
+
+    run(main())
+
+
+def test_two_tasks_cannot_wait_for_the_same_items(run, address):
+    async def main():
+        async with pair(Source(), address) as (_, client):
+            stream = client.stream("Source.silent")
+            first = asyncio.create_task(failure(anext(aiter(stream))))
+            await turns()
+            with pytest.raises(RuntimeError):
+                await anext(aiter(stream))
+            first.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await first
+
+    run(main())
+
+
+def test_a_plain_handler_consumes_what_each_read_brings(run, address):
+    async def main():
+        talk = Talk()
+        async with pair(talk, address) as (server, client):
+            async with client.channel("Talk.batches") as channel:
+                for number in range(1000):
+                    channel.send(number)
+                channel.end()
+                answers = [value async for value in channel]
+                assert sum(answers) == 1000
+                assert len(answers) < 100
+            assert talk.got == list(range(1000))
+            assert talk.ended == [None]
+            assert server.peers[0].stats()["calls_running"] == 0
+
+    run(main())
+
+
+def test_flush_reports_that_everything_was_handed_over(run, address):
+    async def main():
+        async with pair(Talk(), address) as (_, client):
+            async with client.channel("Talk.echo") as channel:
+                await channel.flush()
+                sends = client.stats()["sends"]
+                for number in range(10):
+                    channel.send(number)
+                assert client.stats()["sends"] == sends
+                await channel.flush()
+                assert client.stats()["sends"] > sends
+                assert client.stats()["bytes_queued"] == 0
+                channel.send(b"z" * 3_000_000)
+                await channel.flush()
+                assert client.stats()["bytes_queued"] == 0
+                assert [await channel.receive() for _ in range(10)] == list(range(10))
+                assert len(await channel.receive()) == 3_000_000
+            await channel.flush()
+
+    run(main())
+
+
+def test_row_22_a_stalled_stream_leaves_the_others_alone(run, address):
+    """And holds no more than its window."""
+
+    class Flood(rpcproto.Service):
+        @rpcproto.stream
+        async def zeros(self, size):
+            while True:
+                yield bytes(size)
+
+    async def main():
+        async with pair(Flood(), address, client=SMALL) as (_, client):
+            stalled = aiter(client.stream("Flood.zeros", 1000))
+            await anext(stalled)
+            received = client.stats()["bytes_received"]
+            others = [aiter(client.stream("Flood.zeros", 1000)) for _ in range(3)]
+            for _ in range(300):
+                for other in others:
+                    assert len(await anext(other)) == 1000
+            assert client.stats()["bytes_received"] - received > 900 * 1000
+            held = stalled.ag_frame.f_locals["items"].held
+            assert held <= WINDOW + 1064
+            for values in (stalled, *others):
+                await values.aclose()
+
+    run(main())
