@@ -20,13 +20,15 @@ TOOLS := $(if $(PURE),,tools)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help bench test test-all test-checked build clean tools gone
+.PHONY: help bench test test-all test-checked test-wheel dist build clean tools gone
 
 help:
 	@echo "make bench         build rpcproto and measure it on this machine, beside its peers"
 	@echo "make test          build rpcproto and run all tests once"
 	@echo "make test-all      the same for every Python found, compiled and pure, on asyncio and uvloop"
 	@echo "make test-checked  the tests with compiled modules that raise where C arithmetic overflows"
+	@echo "make dist          into dist/: a source distribution, a wheel for this Python, a wheel for all others"
+	@echo "make test-wheel    the same, installed into empty environments and tested away from this tree"
 	@echo "make build         compile in place, for developing"
 	@echo "make clean         remove everything that was built; the environments (.venv*) stay"
 	@echo
@@ -47,6 +49,19 @@ test-checked: $(VENV)/.test
 
 test-all:
 	@.ci/matrix $(ARGS)
+
+# Both wheels are made from the source distribution. (What an old egg-info lists would be put into it.)
+dist: $(VENV)-dist/.made
+	@echo "Building dist/"
+	@rm -rf dist rpcproto.egg-info
+	@RPCPROTO_PURE= $(VENV)-dist/bin/python -m build --outdir dist >$(VENV)-dist/log 2>&1 || { cat $(VENV)-dist/log; exit 1; }
+	@RPCPROTO_PURE=1 $(VENV)-dist/bin/python -m pip --quiet --quiet wheel --no-deps --wheel-dir dist dist/*.tar.gz
+	@ls dist
+
+test-wheel: $(VENV)/.test dist
+	@$(VENV)-dist/bin/twine check --strict dist/*
+	@RPCPROTO_PURE=1 RPCPROTO_DIST="$(CURDIR)/dist" $(PY) -m pytest tests/test_packaging.py
+	@for wheel in dist/*.whl; do .ci/wheel $(PYTHON) $$wheel $(ARGS) || exit; done
 
 build: $(VENV)/.test $(VENV)/.built
 
@@ -80,6 +95,14 @@ $(VENV)/.made:
 	@$(PYTHON) -c "$$CHECK" $(TOOLS)
 	@echo "Making $(VENV) with $(PYTHON)"
 	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# Building and checking distributions has an environment of its own: what it needs is nobody else's business.
+$(VENV)-dist/.made: $(VENV)/.made
+	@$(PYTHON) -c "$$CHECK" tools
+	@echo "Making $(VENV)-dist"
+	@$(PYTHON) -m venv $(VENV)-dist
+	@$(VENV)-dist/bin/python -m pip --disable-pip-version-check --quiet --quiet install build twine
 	@touch $@
 
 # The package is installed as a link to this directory, without compiled modules; these are built in place below.

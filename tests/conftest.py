@@ -24,6 +24,7 @@ import pytest
 import rpcproto
 from rpcproto import _build, _logs
 from tests._stale import stale_modules
+from tests._tree import IN_TREE
 
 T = TypeVar("T")
 
@@ -67,11 +68,18 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 def pytest_configure(config: pytest.Config) -> None:
     loop_factory()().close()  # fails early, and opens what libuv keeps open for the life of a process
-    problems = [] if _build.PURE else stale_modules(PACKAGE)
+    problems = stale_modules(PACKAGE) if IN_TREE and not _build.PURE else []
     if problems and not os.environ.get("RPCPROTO_ALLOW_STALE"):
         raise pytest.UsageError(
             "\n".join(["the compiled modules are not those of the sources; say `make build`:", *problems])
         )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if IN_TREE:
+        return
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("tree")])
+    items[:] = [item for item in items if not item.get_closest_marker("tree")]
 
 
 def pytest_report_header() -> str:

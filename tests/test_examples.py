@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests._tree import IN_TREE, ROOT
+
+pytestmark = pytest.mark.tree
+
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 MAX_LINES = 60
 
 PROGRAM = re.compile(r"^```python\n(?P<source>.*?)^```\n\n^```text\n(?P<output>.*?)^```", re.MULTILINE | re.DOTALL)
-README = list(PROGRAM.finditer((ROOT / "README.md").read_text(encoding="utf-8")))
+README = list(PROGRAM.finditer((ROOT / "README.md").read_text(encoding="utf-8"))) if IN_TREE else []
 
 PRINTED = {
     "echo.py": """\

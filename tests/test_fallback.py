@@ -9,6 +9,8 @@ import pytest
 import rpcproto
 from tests._generated_c import Counter, describe, read_manifest
 
+pytestmark = pytest.mark.tree  # setup.py has the rules by which the C is made
+
 PACKAGE = Path(rpcproto.__file__).parent
 ALLOWED = read_manifest()
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.tree
+
 ROOT = Path(__file__).parent.parent
 FOLDERS = [name for name in ("rpcproto", "tests", "benchmarks", "examples") if (ROOT / name).is_dir()]
 

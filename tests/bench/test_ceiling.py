@@ -13,7 +13,10 @@ import pytest
 from rpcproto.bench import BenchmarkFailed, Workload, find_benchmarks, run
 from rpcproto.bench.subjects import load_file
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the ceiling needs epoll")
+pytestmark = [
+    pytest.mark.tree,
+    pytest.mark.skipif(sys.platform != "linux", reason="the ceiling needs epoll"),
+]
 
 
 @pytest.fixture

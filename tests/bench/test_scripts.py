@@ -15,6 +15,8 @@ import rpcproto
 from rpcproto.bench import SubjectMissing, Workload, find_benchmarks
 from rpcproto.bench.subjects import load_file
 
+pytestmark = pytest.mark.tree
+
 ROOT = Path(rpcproto.__file__).parent.parent
 
 

@@ -18,6 +18,7 @@ def test_the_folder_that_was_given(tmp_path: Path) -> None:
     assert find_benchmarks(make_benchmarks(tmp_path)) == tmp_path.resolve()
 
 
+@pytest.mark.tree
 def test_the_folder_beside_the_package_or_in_the_current_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = find_benchmarks()
     assert found is not None
@@ -46,6 +47,7 @@ def test_a_file_that_fails_is_not_kept(tmp_path: Path) -> None:
             load_file(file, tmp_path)
 
 
+@pytest.mark.tree
 @pytest.mark.parametrize("name", ["prototype", "streams", "pyzmq", "grpc", "distributed"])
 def test_every_subject_of_the_checkout_can_be_found(name: str) -> None:
     subject = find_subject(name, find_benchmarks())
@@ -53,6 +55,7 @@ def test_every_subject_of_the_checkout_can_be_found(name: str) -> None:
     assert "sync" in subject.handlers
 
 
+@pytest.mark.tree
 def test_a_peer_that_is_not_installed_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = find_benchmarks()
     assert folder is not None
