@@ -4,12 +4,14 @@
 #   PYTHON=...   the Python to use (default: the first of python3, python3.14 ... python3.11 that is new enough)
 #   VENV=...     where its environment is (default .venv)
 #   ARGS=...     more arguments for pytest or for `rpcproto bench`
+#   PURE_ARGS=.. those for pytest on the pure wheel (default: ARGS)
 #   RPCPROTO_PURE=1, RPCPROTO_LOOP=asyncio|uvloop   which build and which loop the tests run on
 
 VENV ?= .venv
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 ARGS ?=
+PURE_ARGS ?= $(ARGS)
 
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet --quiet
@@ -61,7 +63,8 @@ dist: $(VENV)-dist/.made
 test-wheel: $(VENV)/.test dist
 	@$(VENV)-dist/bin/twine check --strict dist/*
 	@RPCPROTO_PURE=1 RPCPROTO_DIST="$(CURDIR)/dist" $(PY) -m pytest tests/test_packaging.py
-	@for wheel in dist/*.whl; do .ci/wheel $(PYTHON) $$wheel $(ARGS) || exit; done
+	@.ci/wheel $(PYTHON) dist/*-cp*.whl $(ARGS)
+	@.ci/wheel $(PYTHON) dist/*-py3-none-any.whl $(PURE_ARGS)
 
 build: $(VENV)/.test $(VENV)/.built
 
@@ -114,7 +117,7 @@ $(VENV)/.cli: $(VENV)/.made pyproject.toml
 
 $(VENV)/.test: $(VENV)/.cli
 	@echo "Installing what the tests need into $(VENV)"
-	@RPCPROTO_PURE=1 $(PIP) install --no-build-isolation -e ".[test]"
+	@RPCPROTO_PURE=1 $(PIP) install --no-build-isolation -e ".[dev]"
 	@touch $@
 
 # The stamp lists the sources, since a file that is gone is newer than nothing, and has the time of the build's start.

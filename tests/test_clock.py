@@ -16,6 +16,7 @@ def test_it_is_the_clock_of_the_loops():
     assert _clock.monotonic is time.monotonic
 
 
+@pytest.mark.tree
 @pytest.mark.slow
 @pytest.mark.skipif(_build.PURE, reason="the C body is for compiled modules")
 def test_the_c_body_reads_the_same_clock(tmp_path):
