@@ -21,7 +21,8 @@ cdef class Items(Flow):
     cdef readonly object error
     cdef public bint fresh
     cdef public RunningCall running
-    cdef Reply last
+    cdef readonly Reply last
+    cdef list spare
 
     cdef int add(self, object value, Py_ssize_t cost) except -1
     @cython.locals(count=Py_ssize_t, index=Py_ssize_t, cost=Py_ssize_t, most=Py_ssize_t)
@@ -35,6 +36,7 @@ cdef class Items(Flow):
     cdef object tell_end(self)
     @cython.locals(buffers=list, size=Py_ssize_t, handle=Reply)
     cpdef Reply send(self, object value)
+    cpdef bint send_from(self, object values, Py_ssize_t most) except -1
     @cython.locals(last=Reply, handle=Reply)
     cpdef Reply flushed(self)
     cpdef object end(self, bint leave)

@@ -8,7 +8,7 @@ slow consumer works.
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rpcproto._logs import log
@@ -32,6 +32,7 @@ class Items(Flow):
 
     Attributes:
         session, wakes, connection: whose call it is.
+        spare: an empty list for the buffers of the next value.
         codec: for the items sent.
         values, costs: what has arrived and was not taken.
         batch: what was taken last and not yet consumed, the next value at the end.
@@ -58,6 +59,7 @@ class Items(Flow):
         "on_end",
         "running",
         "session",
+        "spare",
         "values",
         "waiter",
         "wakes",
@@ -79,6 +81,7 @@ class Items(Flow):
         self.fresh = False
         self.running: RunningCall | None = None
         self.last: Reply | None = None
+        self.spare: list[Any] | None = None
         self.over = False
         self.received_all = False
 
@@ -224,9 +227,15 @@ class Items(Flow):
             SerializationError: it cannot be encoded.
             RpcError: it cannot be sent.
         """
-        buffers: list[Any] = []
+        buffers = self.spare
+        if buffers is None:
+            buffers = []
+        else:
+            self.spare = None
         body = self.codec.encode_value(value, buffers)
         size = len(body)
+        if not buffers:
+            self.spare = buffers
         if not buffers and size <= tuning.PACK_MAX and self.connection.may_send(self):
             self.connection.send_item(self, self.codec.id, body, None, size, None)
             return None
@@ -238,6 +247,18 @@ class Items(Flow):
             return None
         self.last = handle
         return handle
+
+    def send_from(self, values: Iterator[Any], most: int) -> bool:
+        """Send values that an iterator gives, until one has to wait (which is :attr:`last` then), or ``most`` of them.
+
+        Returns:
+            Whether the iterator has ended.
+        """
+        for value in values:
+            most -= 1
+            if self.send(value) is not None or most == 0:
+                return False
+        return True
 
     def flushed(self) -> Reply | None:
         """What is done when all values sent so far have been handed over; None if they have been."""

@@ -129,7 +129,7 @@ class Stream(_Call):
         self._items.abandon()
 
     def __del__(self) -> None:
-        if getattr(self, "_iterator", self) is None:
+        if getattr(self, "_iterator", self) is None and not self._items.consumed():
             _forget(self._items)
 
 

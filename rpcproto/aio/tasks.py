@@ -85,8 +85,8 @@ async def _send_all(items: Items, entry: Entry, args: Sequence[Any]) -> None:
     values = entry.function(*args)
     if is_awaitable(values):
         values = await values
-    count = 0
     if hasattr(values, "__aiter__"):
+        count = 0
         try:
             async for value in values:
                 handle = items.send(value)
@@ -98,11 +98,11 @@ async def _send_all(items: Items, entry: Entry, args: Sequence[Any]) -> None:
             if hasattr(values, "aclose"):
                 await values.aclose()
         return
-    for value in values:
-        handle = items.send(value)
-        if handle is not None:
-            await handle
-        elif (count := count + 1) % _TURN == 0:
+    values = iter(values)
+    while not items.send_from(values, _TURN):
+        if items.last is not None and not items.last.done():
+            await items.last
+        else:
             await asyncio.sleep(0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 
 import pytest
 
@@ -26,6 +27,26 @@ def test_on_items_gets_what_each_read_brings(run, address):
             assert [value for batch in batches for value in batch] == list(range(10_000))
             assert max(map(len, batches)) > 100
             assert all(batches)
+
+    run(main())
+
+
+@pytest.mark.parametrize("kind", ["stream", "channel"])
+def test_a_consumer_goes_on_though_nobody_keeps_the_call(run, address, kind):
+    async def main():
+        talk = Talk()
+        async with pair([Source(), talk], address) as (_, client):
+            got, ended = [], asyncio.Event()
+            call = client.stream("Source.count", 100) if kind == "stream" else client.channel("Talk.echo")
+            if kind == "channel":
+                for number in range(100):
+                    call.send(number)
+                call.end()
+            call.on_items(got.extend, on_end=lambda error: ended.set())
+            del call
+            gc.collect()
+            await ended.wait()
+            assert got == list(range(100))
 
     run(main())
 

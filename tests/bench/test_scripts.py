@@ -50,6 +50,18 @@ def test_every_row_of_features() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_items(loop: str) -> None:
+    values = script("items.py", "--items=2000", "--rounds=2", f"--loop={loop}")
+    assert {name: len(rates) for name, rates in values["items_per_s"].items()} == {
+        "iterator": 2,
+        "on_items": 2,
+        "streams": 2,
+    }
+    assert values["ratios"].keys() == {"iterator", "on_items"}
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_idle() -> None:
     values = script("idle.py", "--count=400", "--watch=0")
