@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from . import _build  # noqa: F401  first of all: it decides whether compiled modules are loaded
 from .aio.client import Client, connect
-from .aio.context import peer
+from .aio.context import CallContext, current_call, peer
 from .aio.peer import Peer
 from .aio.reply import Reply
 from .aio.server import Server, serve
@@ -49,6 +49,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CallCancelled",
+    "CallContext",
     "CallFailed",
     "Channel",
     "Client",
@@ -79,6 +80,7 @@ __all__ = [
     "Timeouts",
     "channel",
     "connect",
+    "current_call",
     "notify",
     "peer",
     "register_codec",

@@ -24,6 +24,7 @@ def set_defaults(reply: Reply) -> None:
     reply.callback = None
     reply.callback_context = None
     reply.further = None
+    reply.given_metadata = None
 
 
 run_in: Callable[[Context, Callable[[Any], object], Any], object] = Context.run

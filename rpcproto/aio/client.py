@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -60,23 +60,44 @@ class Client:
         """Whether the connection has ended."""
         return self._closing if self._link is None else self._link.peer.closed
 
-    def request(self, method: str, *args: Any, timeout: float | None = None, codec: str | Codec | None = None) -> Reply:
+    def request(
+        self,
+        method: str,
+        *args: Any,
+        timeout: float | None = None,
+        codec: str | Codec | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Reply:
         """See :meth:`Session.request <rpcproto.aio.session.Session.request>`, which takes this place once connected."""
-        return self.peer.request(method, *args, timeout=timeout, codec=codec)
+        return self.peer.request(method, *args, timeout=timeout, codec=codec, metadata=metadata)
 
-    def notify(self, method: str, *args: Any, codec: str | Codec | None = None) -> Reply:
+    def notify(
+        self, method: str, *args: Any, codec: str | Codec | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> Reply:
         """See :meth:`Session.notify <rpcproto.aio.session.Session.notify>`, which takes this place once connected."""
-        return self.peer.notify(method, *args, codec=codec)
+        return self.peer.notify(method, *args, codec=codec, metadata=metadata)
 
-    def stream(self, method: str, *args: Any, timeout: float | None = None, codec: str | Codec | None = None) -> Stream:
+    def stream(
+        self,
+        method: str,
+        *args: Any,
+        timeout: float | None = None,
+        codec: str | Codec | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Stream:
         """See :meth:`Session.stream <rpcproto.aio.session.Session.stream>`."""
-        return self.peer.stream(method, *args, timeout=timeout, codec=codec)
+        return self.peer.stream(method, *args, timeout=timeout, codec=codec, metadata=metadata)
 
     def channel(
-        self, method: str, *args: Any, timeout: float | None = None, codec: str | Codec | None = None
+        self,
+        method: str,
+        *args: Any,
+        timeout: float | None = None,
+        codec: str | Codec | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Channel:
         """See :meth:`Session.channel <rpcproto.aio.session.Session.channel>`."""
-        return self.peer.channel(method, *args, timeout=timeout, codec=codec)
+        return self.peer.channel(method, *args, timeout=timeout, codec=codec, metadata=metadata)
 
     async def ping(self, timeout: float | None = 10.0) -> float:
         """Round-trip time in seconds; see :meth:`Peer.ping <rpcproto.aio.peer.Peer.ping>`."""

@@ -36,6 +36,7 @@ cdef class Reply(PendingCall):
     cdef object callback
     cdef object callback_context
     cdef object further
+    cdef public object given_metadata
     cdef readonly object owner
 
     cpdef bint settle(self, object value) except -1

@@ -26,6 +26,7 @@ from typing import Any, NoReturn, Protocol
 
 from rpcproto.aio import _reply
 from rpcproto.connection.calls import PendingCall
+from rpcproto.serialization.metadata import decode_metadata
 
 __all__ = ["Reply", "ReplyOwner", "WakeList", "new_reply"]
 
@@ -150,6 +151,7 @@ class Reply(PendingCall):
         "error",
         "error_traceback",
         "further",
+        "given_metadata",
         "owner",
         "pending",
         "value",
@@ -167,6 +169,7 @@ class Reply(PendingCall):
     error_traceback: TracebackType | None
     callback: Callable[[Reply], object] | None  # the first one stands apart: nearly always it is the only one
     callback_context: Any
+    given_metadata: bytes | None
     further: deque[tuple[Callable[[Reply], object], Context]] | None
 
     def __init__(self) -> None:
@@ -267,6 +270,11 @@ class Reply(PendingCall):
             # this is no cycle, none of these frames keeps the reply when it ends. (C functions have no frames.)
             del self
 
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What came along with the result (``CallContext.reply_metadata``). SerializationError if it is none."""
+        return {} if self.given_metadata is None else decode_metadata(self.given_metadata)
+
     def exception(self) -> BaseException | None:
         """The error the call failed with, None if it did not.
 
@@ -283,11 +291,7 @@ class Reply(PendingCall):
     def cancel(self, msg: Any = None) -> bool:
         """Give the call up: tell the peer, and wake the waiters with :exc:`asyncio.CancelledError`.
 
-        Args:
-            msg: passed on to the error.
-
-        Returns:
-            False if it was settled or cancelled before; then nothing happens.
+        ``msg`` is passed on to the error. Returns False, and does nothing, if it was settled or cancelled before.
         """
         if not self.pending:
             return False
@@ -350,7 +354,6 @@ class Reply(PendingCall):
         return self.error.with_traceback(self.error_traceback)
 
     # asyncio.gather uses these two by their names.
-
     def _make_cancelled_error(self) -> CancelledError:
         return CancelledError() if self.value is None else CancelledError(self.value)
 

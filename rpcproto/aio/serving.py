@@ -13,6 +13,7 @@ from rpcproto import _clock
 from rpcproto._logs import log
 from rpcproto.aio import _tuning as tuning
 from rpcproto.aio import tasks
+from rpcproto.aio.context import CallContext
 from rpcproto.aio.items import Items
 from rpcproto.connection.handler import CallHandler
 from rpcproto.errors import ConfigurationError
@@ -138,24 +139,25 @@ class Serving(CallHandler):
         except Exception as error:
             self._bad_message(kind, call_id, error)
             return 0
-        if kind >= spec.STREAM:
-            self._start_flow(served, chosen, kind, call_id, size, deadline_ms, args)
-            return 0
-        if served.mode != tuning.INLINE:
-            running = connection.begin(kind, call_id, codec, served.name, size, deadline_ms, False)
-            if running is not None:
-                tasks.start(self, running, served, chosen, args)
+        if kind >= spec.STREAM or served.mode != tuning.INLINE:
+            self._start(served, chosen, kind, call_id, size, deadline_ms, metadata, args)
             return 0
         if self.mark == 0.0:
             self.mark = _clock.monotonic()
-        self.slot.peer = self.peer
+        slot = self.slot
+        slot.peer = self.peer
+        slot.method = served.name
+        slot.metadata = metadata
+        slot.deadline = self.mark + deadline_ms * 0.001 if deadline_ms >= 0 else 0.0
         try:
             result = served.function(*args)
         except BaseException as error:
             self._raised(served, kind, call_id, args, error)
         else:
             self._answer(served, chosen, kind, call_id, size, deadline_ms, result)
-        self.slot.peer = None
+        slot.peer = None
+        if slot.call is not None:
+            slot.leave()
         now = _clock.monotonic()
         if now - self.mark > self.prompt:
             self._was_slow(served, now - self.mark)
@@ -169,19 +171,34 @@ class Serving(CallHandler):
         if type(result) is not bytes and type(result) not in _PLAIN and tasks.is_awaitable(result):
             self._continue(entry, codec, kind, call_id, size, deadline_ms, result)
         elif kind == spec.REQUEST:
-            self.send_result(entry.name, codec, call_id, result)
+            self.send_result(entry.name, codec, call_id, result, self.slot.call)
 
-    def _start_flow(
-        self, entry: Entry, codec: Codec, kind: int, call_id: int, size: int, deadline_ms: int, args: Any
+    def _start(
+        self,
+        entry: Entry,
+        codec: Codec,
+        kind: int,
+        call_id: int,
+        size: int,
+        deadline_ms: int,
+        metadata: bytes | None,
+        args: Any,
     ) -> None:
-        """Begin to serve a stream or channel."""
+        """Begin to serve what is not answered at once."""
         connection = self.connection
         assert connection is not None
+        assert self.peer is not None
         running = connection.begin(kind, call_id, codec.id, entry.name, size, deadline_ms, False)
-        if running is not None:
+        if running is None:
+            return
+        self.slot.nests = True
+        running.context = CallContext(self.peer, entry.name, metadata, running.deadline)
+        if kind >= spec.STREAM:
             items = Items(self, self.wakes, connection, codec)
             connection.accept_flow(items, running)
             tasks.start_flow(self, running, entry, codec, items, args)
+        else:
+            tasks.start(self, running, entry, codec, args)
 
     def _wrong_kind(self, entry: Entry, kind: int, call_id: int) -> None:
         connection = self.connection
@@ -195,6 +212,9 @@ class Serving(CallHandler):
         assert connection is not None
         running = connection.begin(kind, call_id, codec.id, entry.name, size, deadline_ms, True)
         if running is not None:
+            self.slot.nests = True
+            running.context = self.slot.context()
+            self.slot.call = None  # it is not over yet
             tasks.start_awaitable(self, running, entry, codec, result)
         elif hasattr(result, "close"):
             result.close()
@@ -204,9 +224,9 @@ class Serving(CallHandler):
         connection = self.connection
         assert connection is not None
         if connection.finished(running):
-            self.send_result(name, codec, running.call_id, result)
+            self.send_result(name, codec, running.call_id, result, running.context)
 
-    def send_result(self, name: str, codec: Codec, call_id: int, result: Any) -> None:
+    def send_result(self, name: str, codec: Codec, call_id: int, result: Any, context: Any) -> None:
         """Encode a result and send it; if it cannot be encoded, the caller is told."""
         connection = self.connection
         assert connection is not None
@@ -217,6 +237,7 @@ class Serving(CallHandler):
             self.spare = None
         try:
             body = codec.encode_value(result, buffers)
+            metadata = None if context is None else context.encode_reply_metadata()
         except Exception as error:
             self.failed_handlers += 1
             connection.fail(
@@ -227,10 +248,10 @@ class Serving(CallHandler):
         if buffers:
             for buffer in buffers:
                 size += len(buffer)
-            connection.reply(call_id, codec.id, body, buffers, size)
+            connection.reply(call_id, codec.id, body, buffers, size, metadata)
         else:
             self.spare = buffers
-            connection.reply(call_id, codec.id, body, None, size)
+            connection.reply(call_id, codec.id, body, None, size, metadata)
 
     def send_error(self, call_id: int, error: BaseException) -> None:
         """Tell the caller what its handler raised."""

@@ -2,6 +2,7 @@ import cython
 from libc.stdint cimport uint64_t
 
 from rpcproto cimport _clock
+from rpcproto.aio.context cimport CallContext, Current
 from rpcproto.aio.items cimport Items
 from rpcproto.aio.reply cimport Reply, WakeList, new_reply
 from rpcproto.aio.serving cimport Entry
@@ -23,8 +24,9 @@ cdef class Session(Streaming):
     cdef public Writer writer
 
     cpdef object attach(self, int role, object budget)
-    @cython.locals(connection=Connection, buffers=list, size=Py_ssize_t, reply=Reply)
-    cdef Reply _request(self, str method, tuple args, double seconds, Codec codec)
+    @cython.locals(connection=Connection, buffers=list, size=Py_ssize_t, reply=Reply, slot=Current,
+                   context=CallContext)
+    cdef Reply _request(self, str method, tuple args, double seconds, Codec codec, object metadata)
     @cython.locals(reply=Reply, chosen=Codec)
     cpdef int on_reply(self, object call, int codec, object metadata, object body, object buffers) except -1
     cdef object _undecodable(self, Reply reply, object error)

@@ -17,6 +17,7 @@ from rpcproto.aio.streaming import Streaming, to_seconds
 from rpcproto.connection.connection import Connection
 from rpcproto.errors import RpcError, SerializationError
 from rpcproto.serialization import registry
+from rpcproto.serialization.metadata import encode_metadata
 from rpcproto.wire.decoder import Decoder
 
 if TYPE_CHECKING:
@@ -113,7 +114,9 @@ class Session(Streaming):
 
     # -- Our calls ---------------------------------------------------------------------------------------------------
 
-    def request(self, method: str, *args: Any, timeout: Any = _DEFAULT, codec: Any = None) -> Reply:
+    def request(
+        self, method: str, *args: Any, timeout: Any = _DEFAULT, codec: Any = None, metadata: Any = None
+    ) -> Reply:
         """Call a method of the peer and await its answer.
 
         Args:
@@ -121,19 +124,31 @@ class Session(Streaming):
             args: positional arguments. Buffers larger than 4 KiB must not be changed until the call has ended.
             timeout: seconds until DeadlineExceeded, None for no limit; by default ``Timeouts.request``.
             codec: name of the codec of this call; by default the connection's.
+            metadata: a small dict for the handler: text as keys; text, bytes, numbers, booleans or None as values; at
+                most 16 KiB.
+
+        Called by a handler, the call has no more time than what is left of the handler's own, and takes over its trace
+        (the metadata ``traceparent``, ``tracestate`` and ``baggage``).
 
         Returns:
             An awaitable, future-like reply. Cancelling it gives the call up.
 
         Raises:
-            SerializationError: the arguments cannot be encoded, or are larger than the peer receives.
+            SerializationError: the arguments or metadata cannot be encoded, or are larger than the peer receives.
             RpcError: the call cannot be made.
         """
         chosen = self.codec if codec is None else registry.get(codec)
         seconds = self.request_timeout if timeout is _DEFAULT else to_seconds(timeout)
-        return self._request(method, args, seconds, chosen)
+        return self._request(method, args, seconds, chosen, metadata)
 
-    def _request(self, method: str, args: tuple[Any, ...], seconds: float, codec: Codec) -> Reply:
+    def _request(self, method: str, args: tuple[Any, ...], seconds: float, codec: Codec, metadata: Any) -> Reply:
+        slot = self.slot
+        if slot.peer is not None or slot.nests:
+            context = slot.context()
+            if context is not None:
+                seconds = context.seconds(seconds)
+                metadata = context.passed_on(metadata)
+        encoded = None if metadata is None else encode_metadata(metadata)
         connection = self.connection
         assert connection is not None
         buffers = self.spare
@@ -147,17 +162,17 @@ class Session(Streaming):
         if buffers:
             for buffer in buffers:
                 size += len(buffer)
-            connection.request(reply, method, codec.id, body, buffers, size, seconds)
+            connection.request(reply, method, codec.id, body, buffers, size, seconds, encoded)
         else:
             self.spare = buffers
-            connection.request(reply, method, codec.id, body, None, size, seconds)
+            connection.request(reply, method, codec.id, body, None, size, seconds, encoded)
         return reply
 
-    def notify(self, method: str, *args: Any, codec: Any = None) -> Reply:
+    def notify(self, method: str, *args: Any, codec: Any = None, metadata: Any = None) -> Reply:
         """Call a method of the peer that does not answer.
 
         Args:
-            method, args, codec: as for :meth:`request`.
+            method, args, codec, metadata: as for :meth:`request`.
 
         Returns:
             An awaitable handle, done once the message was handed to the operating system. It need not be awaited.
@@ -169,6 +184,10 @@ class Session(Streaming):
             SerializationError, RpcError: as for :meth:`request`.
         """
         chosen = self.codec if codec is None else registry.get(codec)
+        context = self.slot.context()
+        if context is not None:
+            metadata = context.passed_on(metadata)
+        encoded = None if metadata is None else encode_metadata(metadata)
         buffers: list[Any] = []
         body = chosen.encode_args(args, buffers)
         size = len(body)
@@ -178,7 +197,7 @@ class Session(Streaming):
         assert connection is not None
         handle = new_reply(self.wakes, None, 0)
         handle.method = method
-        connection.notify(handle, method, chosen.id, body, buffers or None, size)
+        connection.notify(handle, method, chosen.id, body, buffers or None, size, encoded)
         return handle
 
     def ping(self) -> Reply:
@@ -230,6 +249,8 @@ class Session(Streaming):
             self.holding = True
             self.wakes.hold()
         reply: Any = call
+        if metadata is not None:
+            reply.given_metadata = metadata
         try:
             chosen = self.last_codec if codec == self.last_codec.id else self.codec_of(codec)
             reply.settle(chosen.decode_value(body, buffers))

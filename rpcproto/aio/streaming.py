@@ -9,6 +9,7 @@ from rpcproto.aio.serving import Serving
 from rpcproto.aio.stream import Channel, Stream
 from rpcproto.errors import ConfigurationError, SerializationError
 from rpcproto.serialization import registry
+from rpcproto.serialization.metadata import encode_metadata
 from rpcproto.wire import spec
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ class Streaming(Serving):
     fresh: list[Items]
     holding: bool
 
-    def stream(self, method: str, *args: Any, timeout: Any = None, codec: Any = None) -> Stream:
+    def stream(self, method: str, *args: Any, timeout: Any = None, codec: Any = None, metadata: Any = None) -> Stream:
         """Call a method of the peer that sends many values.
 
         Args:
-            method, args, codec: as for :meth:`request`.
+            method, args, codec, metadata: as for :meth:`request`.
             timeout: seconds until the whole call must have ended, else DeadlineExceeded; None for no limit.
 
         Returns:
@@ -44,13 +45,14 @@ class Streaming(Serving):
         Raises:
             SerializationError, RpcError: as for :meth:`request`.
         """
-        return Stream(self._open_flow(spec.STREAM, method, args, timeout, codec))
+        return Stream(self._open_flow(spec.STREAM, method, args, timeout, codec, metadata))
 
-    def channel(self, method: str, *args: Any, timeout: Any = None, codec: Any = None) -> Channel:
+    def channel(self, method: str, *args: Any, timeout: Any = None, codec: Any = None, metadata: Any = None) -> Channel:
         """Call a method of the peer with which both sides exchange many values.
 
         Args:
-            method, args, timeout, codec: as for :meth:`stream`. The codec is also for what is sent in the channel.
+            method, args, timeout, codec, metadata: as for :meth:`stream`. The codec is also for what is sent in the
+                channel.
 
         Returns:
             The channel, to iterate and to send to.
@@ -58,11 +60,18 @@ class Streaming(Serving):
         Raises:
             SerializationError, RpcError: as for :meth:`request`.
         """
-        return Channel(self._open_flow(spec.CHANNEL, method, args, timeout, codec))
+        return Channel(self._open_flow(spec.CHANNEL, method, args, timeout, codec, metadata))
 
-    def _open_flow(self, kind: int, method: str, args: tuple[Any, ...], timeout: Any, codec: Any) -> Items:
+    def _open_flow(
+        self, kind: int, method: str, args: tuple[Any, ...], timeout: Any, codec: Any, metadata: Any
+    ) -> Items:
         chosen: Codec = self.codec if codec is None else registry.get(codec)
         seconds = to_seconds(timeout)
+        context = self.slot.context()
+        if context is not None:
+            seconds = context.seconds(seconds)
+            metadata = context.passed_on(metadata)
+        encoded = None if metadata is None else encode_metadata(metadata)
         buffers: list[Any] = []
         body = chosen.encode_args(args, buffers)
         size = len(body)
@@ -71,7 +80,7 @@ class Streaming(Serving):
         connection = self.connection
         assert connection is not None
         items = Items(self, self.wakes, connection, chosen)
-        connection.open_flow(items, kind, method, chosen.id, body, buffers or None, size, seconds)
+        connection.open_flow(items, kind, method, chosen.id, body, buffers or None, size, seconds, encoded)
         return items
 
     def on_item(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rpcproto._logs import log
 from rpcproto.aio import _tuning as tuning
-from rpcproto.aio.context import calling_peer
+from rpcproto.aio.context import calling
 from rpcproto.aio.stream import Channel
 from rpcproto.wire import spec
 from rpcproto.wire.spec import ErrorCode
@@ -64,9 +64,10 @@ def start_flow(
     if entry.mode == tuning.TASK:
         _start_task(session, _call(session, running, entry, codec, args, None, items))
         return
-    session.slot.peer = session.peer
+    context = contextvars.copy_context()
+    context.run(calling.set, running.context)
     try:
-        result = entry.function(*args)
+        result = context.run(entry.function, *args)
     except BaseException as error:
         _failed(session, running, entry, args, error)
     else:
@@ -76,8 +77,6 @@ def start_flow(
             items.running = running
         elif session.connection.finished(running):  # type: ignore[union-attr]
             items.end(True)
-    finally:
-        session.slot.peer = None
 
 
 async def _send_all(items: Items, entry: Entry, args: Sequence[Any]) -> None:
@@ -165,13 +164,13 @@ async def _call(
         session.link.on_call_done()
         return
     running.work = asyncio.current_task(session.loop)
-    if session.peer is not None:
-        calling_peer.set(session.peer)
+    calling.set(running.context)
     try:
         try:
             result = await (entry.function(*args) if awaitable is None else awaitable)
         finally:
             running.work = None
+            running.context.over = True
     except BaseException as error:
         if session.loop.is_closed():  # the task was left over, and is destroyed with the loop: there is nobody to tell
             raise
@@ -206,17 +205,17 @@ def _failed(session: Serving, running: RunningCall, entry: Entry, args: Sequence
 
 def _start_thread(session: Serving, running: RunningCall, entry: Entry, codec: Codec, args: Sequence[Any]) -> None:
     context = contextvars.copy_context()
-    if session.peer is not None:
-        context.run(calling_peer.set, session.peer)
+    context.run(calling.set, running.context)
     loop = session.loop
 
     def done(work: Future[Any]) -> None:
+        running.context.over = True
         if work.cancelled():
             session.connection.finished(running)  # type: ignore[union-attr]
         elif (error := work.exception()) is not None:
             _failed(session, running, entry, args, error)
         elif session.connection.finished(running):  # type: ignore[union-attr]
-            session.send_result(entry.name, codec, running.call_id, work.result())
+            session.send_result(entry.name, codec, running.call_id, work.result(), running.context)
         session.link.on_call_done()
 
     def done_in_thread(work: Future[Any]) -> None:

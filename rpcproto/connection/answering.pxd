@@ -10,7 +10,7 @@ from rpcproto.wire cimport spec
 
 cdef class Answering(Calling):
     @cython.locals(outbox=Outbox, cost=Py_ssize_t)
-    cpdef object reply(self, uint64_t call_id, int codec, object body, object buffers, Py_ssize_t size)
+    cpdef object reply(self, uint64_t call_id, int codec, object body, object buffers, Py_ssize_t size, object metadata)
     cpdef object fail(self, uint64_t call_id, int code, object type_name, object text, object traceback)
     @cython.locals(deadline=double, call=RunningCall)
     cpdef RunningCall begin(self, int kind, uint64_t call_id, int codec, object method, Py_ssize_t size,

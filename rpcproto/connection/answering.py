@@ -24,7 +24,15 @@ class Answering(Calling):
 
     __slots__ = ()
 
-    def reply(self, call_id: int, codec: int, body: Buffer, buffers: Sequence[Buffer] | None, size: int) -> None:
+    def reply(
+        self,
+        call_id: int,
+        codec: int,
+        body: Buffer,
+        buffers: Sequence[Buffer] | None,
+        size: int,
+        metadata: bytes | None,
+    ) -> None:
         """Answer a request of the peer."""
         if self.state == states.CLOSED:
             return
@@ -34,6 +42,7 @@ class Answering(Calling):
         if (
             size <= self.peer_max_message
             and buffers is None
+            and metadata is None
             and size <= spec.INLINE_MAX
             and cost <= outbox.credit_replies
             and not outbox.blocked
@@ -51,7 +60,7 @@ class Answering(Calling):
                 "",
             )
             return
-        outbox.send(OutMessage(spec.REPLY, spec.END, codec, call_id, body, buffers, size))
+        outbox.send(OutMessage(spec.REPLY, spec.END, codec, call_id, body, buffers, size, metadata))
         outbox.signal()
 
     def fail(self, call_id: int, code: int, type_name: str, text: str, traceback: str) -> None:

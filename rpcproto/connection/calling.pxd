@@ -12,9 +12,10 @@ cdef class Calling(ConnectionState):
     @cython.locals(outbox=Outbox, method_id=int, call_id=uint64_t, deadline=double, timeout_ms="long long", cost=Py_ssize_t,
                    message=OutMessage)
     cpdef object request(self, PendingCall call, str method, int codec, object body, object buffers, Py_ssize_t size,
-                         double timeout)
+                         double timeout, object metadata)
     @cython.locals(outbox=Outbox, method_id=int, call_id=uint64_t, cost=Py_ssize_t, message=OutMessage)
-    cpdef object notify(self, PendingCall handle, str method, int codec, object body, object buffers, Py_ssize_t size)
+    cpdef object notify(self, PendingCall handle, str method, int codec, object body, object buffers, Py_ssize_t size,
+                        object metadata)
     cpdef object cancel_call(self, uint64_t call_id)
     cpdef object ping(self, object waiter)
     cpdef object on_written(self, PendingCall handle)

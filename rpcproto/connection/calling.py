@@ -38,6 +38,7 @@ class Calling(ConnectionState):
         buffers: Sequence[Buffer] | None,
         size: int,
         timeout: float,
+        metadata: bytes | None,
     ) -> None:
         """Open a request. It ends by ``on_reply`` or ``on_failure`` of the handler, unless :meth:`cancel_call` is
         first.
@@ -50,6 +51,7 @@ class Calling(ConnectionState):
                 not be changed until the call has ended.
             size: bytes of body and buffers together.
             timeout: seconds, or 0.0 for none.
+            metadata: encoded, or None.
 
         Raises:
             RpcError: the call cannot be made; it was not opened.
@@ -74,6 +76,7 @@ class Calling(ConnectionState):
         cost = size if size > spec.MIN_COST else spec.MIN_COST
         if (
             buffers is None
+            and metadata is None
             and method_id
             and size <= spec.INLINE_MAX
             and cost <= outbox.credit_calls
@@ -84,7 +87,7 @@ class Calling(ConnectionState):
             call.sent = True
             outbox.signal_call(len(self.calls), size)
             return
-        message = OutMessage(spec.REQUEST, spec.END, codec, call_id, body, buffers, size)
+        message = OutMessage(spec.REQUEST, spec.END, codec, call_id, body, buffers, size, metadata)
         message.call = call
         message.method = method
         message.deadline = call.deadline
@@ -92,7 +95,14 @@ class Calling(ConnectionState):
         outbox.signal_call(len(self.calls), size)
 
     def notify(
-        self, handle: PendingCall, method: str, codec: int, body: Buffer, buffers: Sequence[Buffer] | None, size: int
+        self,
+        handle: PendingCall,
+        method: str,
+        codec: int,
+        body: Buffer,
+        buffers: Sequence[Buffer] | None,
+        size: int,
+        metadata: bytes | None,
     ) -> None:
         """Send a notify. The handler is told by ``on_written(handle)`` once its last byte is handed over.
 
@@ -108,6 +118,7 @@ class Calling(ConnectionState):
         cost = size if size > spec.MIN_COST else spec.MIN_COST
         if (
             buffers is None
+            and metadata is None
             and method_id
             and size <= spec.INLINE_MAX
             and cost <= outbox.credit_calls
@@ -119,7 +130,7 @@ class Calling(ConnectionState):
             outbox.note(handle)
             outbox.signal()
             return
-        message = OutMessage(spec.NOTIFY, spec.END, codec, call_id, body, buffers, size)
+        message = OutMessage(spec.NOTIFY, spec.END, codec, call_id, body, buffers, size, metadata)
         message.method = method
         message.handle = handle
         outbox.send(message)

@@ -37,6 +37,7 @@ cdef class RunningCall:
     cdef readonly Py_ssize_t size
     cdef public double deadline
     cdef public object work
+    cdef public object context
     cdef public bint over
 
     cdef object open(self, int kind, uint64_t call_id, int codec, object method, Py_ssize_t size, double deadline)
@@ -51,6 +52,7 @@ cdef class OutMessage:
     cdef readonly object sizes
     cdef readonly Py_ssize_t body_size
     cdef readonly Py_ssize_t head_size
+    cdef readonly object metadata
     cdef readonly list pieces
     cdef Py_ssize_t index
     cdef Py_ssize_t at

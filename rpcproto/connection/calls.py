@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rpcproto.wire import _tuning as tuning
 from rpcproto.wire import spec
@@ -105,10 +105,11 @@ class RunningCall:
         work: what runs it (a task or a future of the shell), with a ``cancel()``; None until the shell has set it.
         size: request bytes it holds.
         deadline: monotonic time in seconds, or 0.0 for none.
+        context: for the shell's own use.
         over: the call has ended by cancel, deadline or connection; the handler has not, and still counts.
     """
 
-    __slots__ = ("call_id", "codec", "deadline", "kind", "method", "over", "size", "work")
+    __slots__ = ("call_id", "codec", "context", "deadline", "kind", "method", "over", "size", "work")
 
     def open(self, kind: int, call_id: int, codec: int, method: str, size: int, deadline: float) -> None:
         # Stands in for __init__, which costs more when it is compiled.
@@ -119,6 +120,7 @@ class RunningCall:
         self.size = size
         self.deadline = deadline
         self.work: object = None
+        self.context: Any = None
         self.over = False
 
 
@@ -133,6 +135,7 @@ class OutMessage:
         head_size: what its head has at the most.
         begun: its first frame was written.
         admitted: fragments may flow.
+        metadata: encoded, or None.
         flow: the stream or channel it belongs to, or None.
         handle: for a notify or an item: what is told once the last byte is handed over.
     """
@@ -153,6 +156,7 @@ class OutMessage:
         "index",
         "kind",
         "left",
+        "metadata",
         "method",
         "pieces",
         "size",
@@ -160,7 +164,15 @@ class OutMessage:
     )
 
     def __init__(
-        self, kind: int, flags: int, codec: int, call_id: int, body: Buffer, buffers: Sequence[Buffer] | None, size: int
+        self,
+        kind: int,
+        flags: int,
+        codec: int,
+        call_id: int,
+        body: Buffer,
+        buffers: Sequence[Buffer] | None,
+        size: int,
+        metadata: bytes | None = None,
     ) -> None:
         self.kind = kind
         self.flags = flags
@@ -171,7 +183,8 @@ class OutMessage:
         self.sizes = None if buffers is None else [len(buffer) for buffer in buffers]
         self.body_size = size - (sum(self.sizes) if self.sizes is not None else 0)
         self.pieces = [_own(piece) for piece in [body, *(buffers or ())] if len(piece)]
-        self.head_size = 1024 + 8 * len(self.sizes or ())
+        self.metadata = metadata
+        self.head_size = 1024 + 8 * len(self.sizes or ()) + len(metadata or b"")
         self.index = 0
         self.at = 0
         self.begun = False
@@ -185,8 +198,8 @@ class OutMessage:
     def cost(self, call_window: int) -> int:
         """What it costs of the connection window."""
         cost = self.size if self.size <= call_window else 0
-        if self.sizes is not None:
-            cost = max(cost, min(8 * len(self.sizes), call_window))
+        if self.sizes is not None or self.metadata is not None:
+            cost = max(cost, min(8 * len(self.sizes or ()) + len(self.metadata or b""), call_window))
         return cost if cost > spec.MIN_COST else spec.MIN_COST
 
     def cut(self, most: int) -> list[Buffer]:

@@ -14,7 +14,7 @@ from rpcproto.wire.assembly cimport Assembly
 cdef class Flowing(Answering):
     @cython.locals(outbox=Outbox, call_id=uint64_t, message=OutMessage)
     cpdef object open_flow(self, Flow flow, int kind, str method, int codec, object body, object buffers,
-                           Py_ssize_t size, double timeout)
+                           Py_ssize_t size, double timeout, object metadata)
     @cython.locals(call_id=uint64_t)
     cpdef object accept_flow(self, Flow flow, RunningCall running)
     cdef ItemWindow _item_window(self, uint64_t call_id)

@@ -56,6 +56,7 @@ class Flowing(Answering):
         buffers: Sequence[Buffer] | None,
         size: int,
         timeout: float,
+        metadata: bytes | None,
     ) -> None:
         """Open a stream or channel. It ends by ``on_flow_over`` or ``on_failure`` of the handler, unless
         :meth:`give_up_flow` is first.
@@ -63,7 +64,7 @@ class Flowing(Answering):
         Args:
             flow: the record of the call, new; it is opened here.
             kind: STREAM or CHANNEL.
-            method, codec, body, buffers, size, timeout: as for ``request``.
+            method, codec, body, buffers, size, timeout, metadata: as for ``request``.
 
         Raises:
             RpcError: the call cannot be made; it was not opened.
@@ -81,7 +82,7 @@ class Flowing(Answering):
                 self.handler.on_deadline(flow.deadline)
         self.flows[call_id] = flow
         flags = spec.END if kind == spec.STREAM else 0
-        message = OutMessage(kind, flags, codec, call_id, body, buffers, size)
+        message = OutMessage(kind, flags, codec, call_id, body, buffers, size, metadata)
         message.call = flow
         message.method = method
         message.deadline = flow.deadline

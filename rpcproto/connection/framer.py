@@ -81,7 +81,9 @@ class Framer:
         sized = message.sizes is not None or message.size > spec.INLINE_MAX
         body_size = message.body_size if sized else -1
         if message.kind > spec.CHANNEL:
-            return encode_head(0, None, -1, None, body_size, message.sizes) if sized else b""
+            if not sized and message.metadata is None:
+                return b""
+            return encode_head(0, None, -1, message.metadata, body_size, message.sizes)
         name = None
         method = self.method_ids.get(message.method, 0)
         if method == 0:
@@ -93,4 +95,4 @@ class Framer:
         if message.deadline:
             left = (message.deadline - self.handler.now()) * 1000.0
             deadline_ms = min(max(int(left + 0.999), 0), _DEADLINE_MAX)
-        return encode_head(method, name, deadline_ms, None, body_size, message.sizes)
+        return encode_head(method, name, deadline_ms, message.metadata, body_size, message.sizes)

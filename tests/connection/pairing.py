@@ -138,10 +138,11 @@ class Side:
         *,
         timeout: float = 0.0,
         codec: int = 1,
+        metadata: bytes | None = None,
     ) -> Call:
         call = Call()
         size = len(body) + sum(len(one) for one in buffers or ())
-        self.connection.request(call, method, codec, body, buffers, size, timeout)
+        self.connection.request(call, method, codec, body, buffers, size, timeout, metadata)
         return call
 
     def open_flow(
@@ -152,11 +153,12 @@ class Side:
         *,
         method: str = "flow",
         timeout: float = 0.0,
+        metadata: bytes | None = None,
     ) -> CallFlow:
         """Open a stream or channel."""
         flow = CallFlow()
         size = len(body) + sum(len(one) for one in buffers or ())
-        self.connection.open_flow(flow, kind, method, 1, body, buffers, size, timeout)
+        self.connection.open_flow(flow, kind, method, 1, body, buffers, size, timeout, metadata)
         return flow
 
     def item(self, flow: CallFlow, body: Any, buffers: list[Any] | None = None) -> Call:
@@ -180,11 +182,13 @@ class Side:
         if self.connection.finished(self.shell.held.pop(flow.call_id)):
             self.connection.end_items(flow, True)
 
-    def notify(self, method: str = "log", body: Any = b"", buffers: list[Any] | None = None) -> Call:
+    def notify(
+        self, method: str = "log", body: Any = b"", buffers: list[Any] | None = None, metadata: bytes | None = None
+    ) -> Call:
         handle = Call()
         handle.method = method
         size = len(body) + sum(len(one) for one in buffers or ())
-        self.connection.notify(handle, method, 1, body, buffers, size)
+        self.connection.notify(handle, method, 1, body, buffers, size, metadata)
         return handle
 
     def answer(self, call_id: int, body: bytes = b"held") -> bool:
@@ -192,7 +196,7 @@ class Side:
         running = self.shell.held.pop(call_id)
         wanted = self.connection.finished(running)
         if wanted:
-            self.connection.reply(call_id, 1, body, None, len(body))
+            self.connection.reply(call_id, 1, body, None, len(body), None)
         return wanted
 
     @property

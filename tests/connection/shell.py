@@ -105,9 +105,9 @@ class Shell(CallHandler):
         elif kind == spec.NOTIFY or entry == "log":
             pass
         elif entry == "echo":
-            self.connection.reply(call_id, codec, body, buffers, size)
+            self.connection.reply(call_id, codec, body, buffers, size, metadata)
         elif entry == "fill":
-            self.connection.reply(call_id, codec, bytes(int(bytes(body))), None, int(bytes(body)))
+            self.connection.reply(call_id, codec, bytes(int(bytes(body))), None, int(bytes(body)), None)
         else:
             self.connection.fail(call_id, ErrorCode.HANDLER_RAISED, "ValueError", "no", "")
         return 0

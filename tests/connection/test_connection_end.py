@@ -83,7 +83,7 @@ def test_running_handlers_are_cancelled_once(side: Side) -> None:
     assert cancelled == [(3, ErrorCode.CANCELLED), (1, ErrorCode.CANCELLED)]
     assert not side.answer(1)
     assert not side.answer(3)
-    side.connection.reply(1, 1, b"late", None, 4)
+    side.connection.reply(1, 1, b"late", None, 4, None)
     side.connection.fail(1, ErrorCode.HANDLER_RAISED, "", "", "")
     assert side.sent() == []
 

@@ -32,7 +32,7 @@ def test_row_11_the_bytes_of_a_request_are_those_of_the_transcript(pair: Connect
     pair.left.request("Echo.echo", b"\x92\xa1a\x01", codec=2, timeout=5.0)
     assert pair.left.take() == frames.opening(3, b"\x92\xa1a\x01", codec=2, method=1, name=None, deadline=5000)
     pair.left.connection.calls.clear()
-    pair.right.connection.reply(1, 1, b"hello", None, 5)
+    pair.right.connection.reply(1, 1, b"hello", None, 5, None)
     assert pair.right.take() == frames.reply(1, b"hello")
     pair.left.connection.lost(errors.ConnectionLost("over"))
     pair.right.connection.lost(errors.ConnectionLost("over"))
