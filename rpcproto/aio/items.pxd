@@ -40,5 +40,6 @@ cdef class Items(Flow):
     @cython.locals(last=Reply, handle=Reply)
     cpdef Reply flushed(self)
     cpdef object end(self, bint leave)
+    cpdef object leave(self, RunningCall running)
     cpdef object abandon(self)
     cpdef object finish(self, object error)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rpcproto._logs import log
 from rpcproto.aio.reply import Reply, WakeList, new_reply
 from rpcproto.connection.calls import Flow
-from rpcproto.errors import ConfigurationError
+from rpcproto.errors import ConfigurationError, RpcError
 from rpcproto.wire import _tuning as tuning
 from rpcproto.wire.spec import ErrorCode
 
@@ -43,7 +43,7 @@ class Items(Flow):
         error: why the call failed.
         fresh: whether something has arrived in this read.
         last: of the last value sent that had to wait.
-        running: of a call of the peer whose plain handler has returned and left a consumer.
+        running: of a call of the peer whose handler has returned, while a consumer or what was sent goes on.
     """
 
     __slots__ = (
@@ -154,8 +154,9 @@ class Items(Flow):
             try:
                 consumer(values)
             except Exception as error:
-                self.consumer_failed(error)
-                return
+                if not (self.over and isinstance(error, RpcError)):  # it may find that nothing can be answered any more
+                    self.consumer_failed(error)
+                    return
             self.connection.taken(self, cost)
         if self.received_all or self.over:
             self.tell_end()
@@ -273,6 +274,14 @@ class Items(Flow):
         """Send nothing more; ``leave``: nor receive."""
         self.connection.end_items(self, leave)
 
+    def leave(self, running: RunningCall) -> None:
+        """The handler has returned: end the call, which counts as running until all is sent."""
+        if running.over or self.over:
+            self.connection.finished(running)
+        else:
+            self.running = running
+            self.connection.end_items(self, True)
+
     def abandon(self) -> None:
         """Give the call up, unless it is over."""
         if not self.over:
@@ -284,7 +293,7 @@ class Items(Flow):
     # -- The end -------------------------------------------------------------------------------------------------------
 
     def finish(self, error: BaseException | None) -> None:
-        """The call is over."""
+        """The call is over. To be followed by :meth:`deliver`."""
         self.over = True
         if self.error is None:
             self.error = error
@@ -293,4 +302,3 @@ class Items(Flow):
             self.running = None
             self.connection.finished(running)
         self.session.link.on_call_done()
-        self.deliver()

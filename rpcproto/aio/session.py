@@ -86,6 +86,7 @@ class Session(Streaming):
         self.mark = 0.0
         self.failed_handlers = 0
         self.holding = False
+        self.read_over = False
         self.fresh: list[Items] = []
         self.spare: list[Any] | None = None
         self.connection: Connection | None = None
@@ -268,7 +269,7 @@ class Session(Streaming):
 
     def on_failure(self, call: PendingCall, error: BaseException) -> int:
         if isinstance(call, Items):
-            call.finish(error)
+            self.end_items(call, error)
         else:
             assert isinstance(call, Reply)
             call.settle_error(error)
@@ -307,18 +308,22 @@ class Session(Streaming):
 
     def on_read_done(self) -> int:
         self.mark = 0.0
-        if self.fresh:
-            self.deliver_fresh()
+        self.read_over = True
         if self.holding:
             self.holding = False
             try:
-                self.wakes.release()
+                try:
+                    if self.fresh:
+                        self.deliver_fresh()
+                finally:
+                    self.wakes.release()
             except (KeyboardInterrupt, SystemExit) as error:
                 # A caller ends the program. Out of a read uvloop would take that for a fault of the connection.
                 self.loop.call_soon(_raise, error)
         writer = self.writer
         if writer is not None:
             writer.flush()
+        self.read_over = False
         return 0
 
     def on_deadline(self, when: float) -> int:

@@ -147,7 +147,7 @@ class Channel(_Call):
         """Send a value: ``await channel.send(value)``.
 
         It is sent at once if its turn has come and the other end takes it; awaiting waits for that. Without awaiting,
-        what a slow peer does not take is kept here.
+        what a slow peer does not take is kept here, up to ``Limits.max_queued``.
 
         Args:
             value: as for ``request``. Buffers larger than 4 KiB must not be changed until this is done.
@@ -156,6 +156,7 @@ class Channel(_Call):
             SerializationError: it cannot be encoded, or is larger than the peer receives.
             LocalProtocolError: after :meth:`end`.
             CallCancelled: the call is over.
+            Overloaded: more waits already than ``max_queued``. Awaiting each send prevents it.
         """
         handle = self._items.send(value)
         return _DONE if handle is None else handle
@@ -211,7 +212,7 @@ class Channel(_Call):
 
 def _forget(items: Items) -> None:
     """Nobody refers to a call any more. The garbage collector may say so in any thread."""
-    if items.over:
+    if items.over or items.leaving:
         return
     loop = items.loop()
     if loop is asyncio._get_running_loop():

@@ -12,6 +12,7 @@ cpdef double to_seconds(object timeout) except? -1.0
 cdef class Streaming(Serving):
     cdef bint holding
     cdef list fresh
+    cdef bint read_over
 
     @cython.locals(chosen=Codec, buffers=list, size=Py_ssize_t, connection=Connection, items=Items, seconds=double,
                    context=CallContext)
@@ -19,7 +20,9 @@ cdef class Streaming(Serving):
     @cython.locals(items=Items, chosen=Codec)
     cpdef int on_item(self, object flow, int codec, object metadata, object body, object buffers,
                       Py_ssize_t cost) except -1
+    @cython.locals(connection=Connection)
+    cdef object end_items(self, Items items, object error)
     cdef object _undecodable_item(self, Items items, object error)
     cdef object _fresh(self, Items items)
-    @cython.locals(fresh=list, items=Items)
+    @cython.locals(items=Items)
     cdef object deliver_fresh(self)

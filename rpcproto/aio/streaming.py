@@ -25,12 +25,14 @@ class Streaming(Serving):
     Attributes:
         holding: waiters are held back until the read that is being handled ends.
         fresh: streams and channels to which this read has brought something.
+        read_over: the read was handled; waiters and consumers run now.
     """
 
-    __slots__ = ("fresh", "holding")
+    __slots__ = ("fresh", "holding", "read_over")
 
     fresh: list[Items]
     holding: bool
+    read_over: bool
 
     def stream(self, method: str, *args: Any, timeout: Any = None, codec: Any = None, metadata: Any = None) -> Stream:
         """Call a method of the peer that sends many values.
@@ -115,8 +117,18 @@ class Streaming(Serving):
 
     def on_flow_over(self, flow: Flow) -> int:
         assert isinstance(flow, Items)
-        flow.finish(None)
+        self.end_items(flow, None)
         return 0
+
+    def end_items(self, items: Items, error: BaseException | None) -> None:
+        """A stream or channel is over: its consumer is told now, or when the read is handled that has ended it."""
+        connection = self.connection
+        assert connection is not None
+        items.finish(error)
+        if connection.outbox.reading and not self.read_over:
+            self._fresh(items)
+        else:
+            items.deliver()
 
     def _fresh(self, items: Any) -> None:
         """Something has arrived in a stream or channel: hand it over when the read ends."""
@@ -129,9 +141,8 @@ class Streaming(Serving):
 
     def deliver_fresh(self) -> None:
         """Hand over what has arrived in this read."""
-        fresh = self.fresh
-        self.fresh = []
-        for items in fresh:
+        while self.fresh:
+            items = self.fresh.pop()
             if items.fresh:
                 items.deliver()
 

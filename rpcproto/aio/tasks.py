@@ -75,8 +75,8 @@ def start_flow(
             _start_task(session, _call(session, running, entry, codec, args, result, items))
         elif items.consumed() and not items.over:
             items.running = running
-        elif session.connection.finished(running):  # type: ignore[union-attr]
-            items.end(True)
+        else:
+            items.leave(running)
 
 
 async def _send_all(items: Items, entry: Entry, args: Sequence[Any]) -> None:
@@ -178,8 +178,8 @@ async def _call(
     else:
         if items is None:
             session.finish(running, entry.name, codec, result)
-        elif session.connection.finished(running):  # type: ignore[union-attr]
-            items.end(True)
+        else:
+            items.leave(running)
     session.link.on_call_done()
 
 

@@ -17,6 +17,7 @@ cdef class Flow(PendingCall):
     cdef public long long credit
     cdef readonly ItemWindow window
     cdef public object queue
+    cdef public Py_ssize_t queued
     cdef public bint busy
     cdef public bint ending
     cdef public bint leaving

@@ -43,6 +43,7 @@ class Flow(PendingCall):
         kind: STREAM or CHANNEL.
         credit: bytes of items that may be sent; an item may be sent while it is above 0, and can take it below.
         queue: items that wait for credit or for the one before them, or None.
+        queued: their bytes.
         busy: a message of this call is in the outbox, so the next one must wait: there is one at a time.
         ending: nothing is sent after what is queued.
         leaving: nor is anything wanted any more: the handler has returned.
@@ -64,6 +65,7 @@ class Flow(PendingCall):
         "leaving",
         "over",
         "queue",
+        "queued",
         "received_all",
         "sent_all",
         "window",
@@ -79,6 +81,7 @@ class Flow(PendingCall):
         self.credit = credit
         self.window = window
         self.queue: deque[OutMessage] | None = None
+        self.queued = 0
         self.busy = False
         self.ending = False
         self.leaving = False

@@ -27,6 +27,7 @@ cdef class Flowing(Answering):
     cpdef bint note_flushed(self, PendingCall handle) except -1
     cpdef object end_items(self, Flow flow, bint leave)
     cdef object _unsendable(self, Flow flow, Py_ssize_t size)
+    cdef object _too_much(self, Flow flow)
     @cython.locals(outbox=Outbox, message=OutMessage)
     cdef object _pump(self, Flow flow)
     cpdef list take(self, Py_ssize_t limit)

@@ -24,7 +24,7 @@ from rpcproto.connection.answering import Answering
 from rpcproto.connection.calls import OutMessage
 from rpcproto.connection.failures import failure, too_large
 from rpcproto.connection.window import ItemWindow
-from rpcproto.errors import CallCancelled, LocalProtocolError, RemoteProtocolError
+from rpcproto.errors import CallCancelled, LocalProtocolError, Overloaded, RemoteProtocolError
 from rpcproto.wire import _tuning as tuning
 from rpcproto.wire import spec
 from rpcproto.wire.spec import ErrorCode
@@ -128,6 +128,7 @@ class Flowing(Answering):
             LocalProtocolError: this side has ended, or never sends.
             CallCancelled: the call is over.
             MessageTooLarge: the peer does not receive so much.
+            Overloaded: ``max_queued`` bytes wait to be sent in this call already.
         """
         if flow.over or flow.ending or flow.sent_all or size > self.peer_max_message:
             raise self._unsendable(flow, size)
@@ -159,7 +160,10 @@ class Flowing(Answering):
         message.handle = handle
         if flow.queue is None:
             flow.queue = deque()
+        elif flow.queue and flow.queued + size > self.max_queued:
+            raise self._too_much(flow)
         flow.queue.append(message)
+        flow.queued += size
         self._pump(flow)
         outbox.signal()
         return False
@@ -206,12 +210,20 @@ class Flowing(Answering):
             return LocalProtocolError(f"{flow.method} at {self.peer}: an item was sent after the end of this side")
         return too_large(f"an item of {flow.method}", size, self.peer_max_message, "the peer's")
 
+    def _too_much(self, flow: Flow) -> Overloaded:
+        text = (
+            f"{flow.method} at {self.peer}: an item was not sent, since {flow.queued} bytes of items wait already, and "
+            f"this side's max_queued is {self.max_queued}; await each send"
+        )
+        return Overloaded(text, method=flow.method, peer=self.peer)
+
     def _pump(self, flow: Flow) -> None:
         """Queue the items that wait, as far as credit goes, and the end behind them."""
         outbox = self.outbox
         queue = flow.queue
         while queue and not flow.busy and flow.credit > 0:
             message = queue.popleft()
+            flow.queued -= message.size
             flow.credit -= message.cost(outbox.call_window)
             flow.busy = True
             outbox.send(message)

@@ -13,6 +13,7 @@ from rpcproto.testing import pair
 from tests.aio._ends import failure, poll, turns
 from tests.aio.test_channels import SMALL, WINDOW, Talk
 from tests.aio.test_streams import Source
+from tests.conftest import loop_factory
 
 
 def test_on_items_gets_what_each_read_brings(run, address):
@@ -81,6 +82,94 @@ def test_a_consumer_that_raises_gives_its_call_up_and_is_logged(run, address, ca
             assert client.stats()["flows_open"] == 0
             assert "the consumer of the items of Source.count raised" in caplog.text
             caplog.clear()
+
+    run(main())
+
+
+def test_a_consumer_that_finds_the_call_over_is_no_fault(run, address):
+    async def main():
+        async with pair(Talk(), address) as (_, client):
+            got, ends = [], []
+            channel = client.channel("Talk.returns_at_once")
+            await poll(lambda: channel.over)
+
+            def consume(values):
+                got.extend(values)
+                channel.send("too late")
+
+            channel.on_items(consume, on_end=ends.append)
+            assert got == ["only this"]
+            assert ends == [None]
+
+    run(main())
+
+
+def test_an_interrupt_of_a_consumer_ends_the_program_not_the_connection():
+    done = []
+
+    async def main():
+        async with pair(Source(), "tcp://127.0.0.1:0") as (_, client):
+
+            def consume(values):
+                raise KeyboardInterrupt
+
+            client.stream("Source.count", 10).on_items(consume)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                done.append(client.closed)
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner, pytest.raises(KeyboardInterrupt):
+        runner.run(main())
+    assert done == [False]
+
+
+def test_a_call_counts_as_running_until_all_its_handler_sent_is_gone(run, address):
+    """Else a peer that takes nothing could have any number of them kept."""
+
+    @rpcproto.channel
+    def pours(channel):
+        for _ in range(200):
+            channel.send(bytes(1000))
+
+    async def main():
+        limits = rpcproto.Limits(max_running=3)
+        async with pair({"pours": pours}, address, server={"limits": limits}, client=SMALL) as (server, client):
+            channels = [client.channel("pours") for _ in range(5)]
+            await client.ping()
+            await poll(lambda: server.peers[0].stats()["calls_refused"] == 2)
+            assert server.peers[0].stats()["calls_running"] == 3
+            for channel in channels[:3]:
+                assert len([value async for value in channel]) == 200
+            await poll(lambda: server.peers[0].stats()["calls_running"] == 0)
+            for channel in channels[3:]:
+                with pytest.raises(rpcproto.Overloaded):
+                    await channel.receive()
+
+    run(main())
+
+
+def test_a_call_that_ends_with_the_flush_of_a_read_wakes_whoever_waits(run, address):
+    """The last item is large, so its end is queued when the item has left: after the read that caused it."""
+
+    @rpcproto.channel
+    def answers(channel):
+        def consume(values):
+            channel.send(b"x" * 200_000)
+            channel.end()
+
+        channel.on_items(consume)
+
+    async def main():
+        async with pair({"answers": answers}, address) as (server, client):
+            for _ in range(3):
+                async with client.channel("answers") as channel:
+                    channel.send(1)
+                    channel.end()
+                    assert [len(value) async for value in channel] == [200_000]
+            await poll(lambda: server.peers[0].stats()["flows_open"] == 0)
+            waiting = server.peers[0].ping()
+            assert await asyncio.wait_for(waiting, 5) > 0
 
     run(main())
 

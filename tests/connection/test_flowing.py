@@ -177,6 +177,24 @@ def test_row_22_a_consumer_that_stops_holds_its_own_window_and_nobody_else(pair:
     pair.pump()
 
 
+def test_items_that_wait_are_bounded_by_max_queued(make_pair: Make) -> None:
+    pair = make_pair(left={"limits": small_limits(max_queued=300_000)})
+    ours, theirs = opened(pair, CHANNEL)
+    sent = 0
+    with pytest.raises(errors.Overloaded, match="max_queued is 300000; await each send"):
+        while True:
+            pair.left.item(ours, bytes(10_000))
+            sent += 1
+    assert 300_000 <= sent * 10_000 <= 300_000 + 64 * KIB + 20_000
+    got = 0
+    while got < sent:
+        pair.pump()
+        got += len(received(pair.right, theirs))
+    assert ours.queued == 0
+    pair.right.leave(theirs)
+    pair.pump()
+
+
 def test_large_items_come_one_at_a_time_to_a_slow_consumer(pair: ConnectionPair) -> None:
     """Each is above the call window, so it waits for memory, which it gets when those before it have been taken."""
     ours, theirs = opened(pair, CHANNEL)
