@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from . import _build  # noqa: F401  first of all: it decides whether compiled modules are loaded
 from .aio.client import Client, connect
+from .aio.conformance import check
 from .aio.context import CallContext, current_call, peer
 from .aio.peer import Peer
 from .aio.reply import Reply
@@ -79,6 +80,7 @@ __all__ = [
     "Stream",
     "Timeouts",
     "channel",
+    "check",
     "connect",
     "current_call",
     "notify",

@@ -13,6 +13,7 @@ from rpcproto.aio.options import MAX_THREADS, Allocate, Options
 from rpcproto.aio.peer import Peer
 from rpcproto.aio.reply import Reply
 from rpcproto.aio.stream import Channel, Stream
+from rpcproto.aio.typed import Typed
 from rpcproto.config import Limits, Timeouts
 from rpcproto.connection.budget import ReassemblyBudget
 from rpcproto.errors import ConfigurationError, ConnectFailed, ConnectionClosed, LocalProtocolError
@@ -22,7 +23,7 @@ from rpcproto.wire.spec import Role
 __all__ = ["Client", "connect"]
 
 
-class Client:
+class Client(Typed):
     """One connection to a server. Made by :func:`connect`; use it as an async context manager, or await it and close
     it.
 
@@ -35,6 +36,7 @@ class Client:
         self._link: Link | None = None
         self._attempt: asyncio.Task[Link] | None = None
         self._closing = False
+        self._proxies = None
 
     @property
     def address(self) -> str:

@@ -84,7 +84,7 @@ class Handler:
         text = self.misfit(args)
         if text is None:
             return None
-        codes = {code for layer, _ in _layers(self.function) if (code := _code_of(layer)) is not None}
+        codes = {code for layer, _ in layers(self.function) if (code := _code_of(layer)) is not None}
         entry = error.__traceback__
         while entry is not None:
             if entry.tb_frame.f_code in codes:
@@ -93,7 +93,7 @@ class Handler:
         return text
 
 
-def _layers(function: Any) -> Iterator[tuple[Any, bool]]:
+def layers(function: Any) -> Iterator[tuple[Any, bool]]:
     """The function and what it wraps, from the outside in.
 
     Yields:
@@ -134,7 +134,7 @@ _COROUTINE_MARK = getattr(asyncio.coroutines, "_is_coroutine", None)
 """Set on a function by those who want it taken for a coroutine function, such as older Cython. Gone in Python 3.14."""
 
 
-def _is_coroutine_function(function: Any) -> bool:
+def is_coroutine_function(function: Any) -> bool:
     return (
         inspect.iscoroutinefunction(function)
         or _has_flags(function, inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE)
@@ -143,10 +143,10 @@ def _is_coroutine_function(function: Any) -> bool:
 
 
 def _classify(function: Callable[..., Any], thread: bool, owner: str) -> Mode:
-    for layer, sure in _layers(function):
+    for layer, sure in layers(function):
         if inspect.isasyncgenfunction(layer) or _has_flags(layer, inspect.CO_ASYNC_GENERATOR):
             raise ConfigurationError(f"{owner} is an async generator, which gives many values: declare it with @stream")
-        if _is_coroutine_function(layer):
+        if is_coroutine_function(layer):
             if not thread:
                 return "task"
             if sure:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from rpcproto import _clock
+from rpcproto.aio.typed import Typed
 from rpcproto.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ __all__ = ["Peer"]
 _DEFAULT: Any = object()
 
 
-class Peer:
+class Peer(Typed):
     """The other end of one connection.
 
     Got from :attr:`Client.peer`, :attr:`Server.peers`, or, in a handler, :func:`rpcproto.peer`.
@@ -31,6 +32,7 @@ class Peer:
     def __init__(self, session: Session, link: Link) -> None:
         self._session = session
         self._link = link
+        self._proxies = None
         self.request = session.request
         self.notify = session.notify
         self.stream = session.stream

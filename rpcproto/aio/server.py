@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rpcproto import transports
+from rpcproto.aio.conformance import check_all
 from rpcproto.aio.link import Link
 from rpcproto.aio.options import MAX_THREADS, Allocate, Options
 from rpcproto.aio.peer import Peer
@@ -135,6 +136,7 @@ class Server:
 def serve(
     service: Any,
     *addresses: str,
+    implements: Any = (),
     insecure: bool = False,
     sock: socket.socket | None = None,
     codec: str | Codec = "msgpack",
@@ -150,6 +152,7 @@ def serve(
     Args:
         service: a :class:`~rpcproto.Service`, a mapping ``{name: function}``, or a sequence of these.
         addresses: where to listen, such as ``tcp://127.0.0.1:0`` (any free port) or ``unix:///run/x.sock``.
+        implements: a Protocol, or a sequence of them, whose methods must all be there: as for :func:`~rpcproto.check`.
         insecure: allow addresses that others than this user and machine can reach, though nobody has to
             authenticate.
         sock: a bound stream socket to listen on; then there is one address, which only says the scheme.
@@ -170,6 +173,7 @@ def serve(
         raise ConfigurationError("serve() with sock= takes one address, which only says the scheme")
     for address in addresses:
         transports.parse(address)
+    check_all(service, implements)
     options = Options(
         service=service,
         codec=codec,

@@ -127,7 +127,7 @@ def channel(function: Any = None, /, *, name: str | None = None) -> Any:
 
 def _declare(decorator: str, kind: FrameType, function: Any, name: Any, thread: Any) -> Any:
     if name is not None:
-        _check_name(name, f"name= of @{decorator}")
+        check_name(name, f"name= of @{decorator}")
     if not isinstance(thread, bool):
         raise ConfigurationError(f"thread= of @{decorator} must be True or False, not {thread!r}")
     declaration = Declaration(kind, name, thread)
@@ -139,7 +139,7 @@ def _declare(decorator: str, kind: FrameType, function: Any, name: Any, thread: 
             )
         if isinstance(function, type):
             raise ConfigurationError(f"@{decorator} goes on a method, not on the class {function.__qualname__}")
-        if _declaration_of(function) is not None:
+        if declaration_of(function) is not None:
             raise ConfigurationError(f"{_describe(function)} is decorated twice; one call kind per method")
         try:
             setattr(function, MARK, declaration)
@@ -152,7 +152,7 @@ def _declare(decorator: str, kind: FrameType, function: Any, name: Any, thread: 
     return mark if function is None else mark(function)
 
 
-def _declaration_of(function: Any) -> Declaration | None:
+def declaration_of(function: Any) -> Declaration | None:
     found = getattr(function, MARK, None)
     if found is None and isinstance(function, (staticmethod, classmethod)):
         found = getattr(function.__func__, MARK, None)
@@ -200,8 +200,8 @@ def _handlers_of_service(service: Service) -> Iterator[Handler]:
     if prefix is None:
         prefix = cls.__name__
     else:
-        _check_name(prefix, f"service_name of {title}")
-    declared = _declared_methods(cls)
+        check_name(prefix, f"service_name of {title}")
+    declared = declared_methods(cls)
     if not declared:
         raise ConfigurationError(_nothing_declared(cls, title))
     for attribute, declaration in declared.items():
@@ -212,16 +212,16 @@ def _handlers_of_service(service: Service) -> Iterator[Handler]:
         name = declaration.name
         if name is None:
             name = f"{prefix}.{attribute}"
-            _check_name(name, f"wire name of {owner}")
+            check_name(name, f"wire name of {owner}")
         yield Handler(name, declaration.kind, function, thread=declaration.thread, owner=owner)
 
 
-def _declared_methods(cls: type) -> dict[str, Declaration]:
+def declared_methods(cls: type) -> dict[str, Declaration]:
     """Declarations by attribute name, in the order of definition, base classes first."""
     declared: dict[str, Declaration] = {}
     for base in reversed(cls.__mro__):
         for attribute, value in vars(base).items():
-            declaration = _declaration_of(value)
+            declaration = declaration_of(value)
             if declaration is not None:
                 declared[attribute] = declaration
             elif value is None:
@@ -231,17 +231,17 @@ def _declared_methods(cls: type) -> dict[str, Declaration]:
 
 def _handlers_of_mapping(functions: Mapping[Any, Any]) -> Iterator[Handler]:
     for name, function in functions.items():
-        _check_name(name, "a key of the mapping")
+        check_name(name, "a key of the mapping")
         if isinstance(function, Service) or (isinstance(function, type) and issubclass(function, Service)):
             raise ConfigurationError(f"{name!r}: a mapping holds functions; pass a service itself, or in a list")
         if not callable(function):
             raise ConfigurationError(f"{name!r}: {function!r} is not callable")
-        declaration = _declaration_of(function) or Declaration(FrameType.REQUEST, None, False)
+        declaration = declaration_of(function) or Declaration(FrameType.REQUEST, None, False)
         owner = f"{_describe(function)} (key {name!r})"
         yield Handler(name, declaration.kind, function, thread=declaration.thread, owner=owner)
 
 
-def _check_name(name: Any, what: str) -> None:
+def check_name(name: Any, what: str) -> None:
     """Refuse a name that the wire cannot carry, or that would deceive a reader of logs."""
     if not isinstance(name, str):
         raise ConfigurationError(f"{what} must be a string, not {name!r}")
@@ -282,7 +282,7 @@ def _not_a_service(thing: Any) -> str:
         if issubclass(thing, Service):
             return f"{thing.__qualname__} is a class; pass an instance of it: {thing.__qualname__}(...)"
         return f"{thing.__qualname__} is a class, and not a Service; derive it from rpcproto.Service, pass an instance"
-    if _declared_methods(type(thing)):
+    if declared_methods(type(thing)):
         name = type(thing).__qualname__
         return f"{name} has decorated methods but is not a Service; derive it from rpcproto.Service"
     if callable(thing):

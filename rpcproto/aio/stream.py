@@ -120,6 +120,9 @@ class Stream(_Call):
             self._iterator = _stream(self._items)
         return self._iterator
 
+    def __anext__(self) -> Awaitable[Any]:
+        return self.__aiter__().__anext__()
+
     async def __aenter__(self) -> Stream:
         return self
 
