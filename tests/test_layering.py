@@ -42,6 +42,9 @@ THIRD_PARTY = {
 }
 """For each row what it may import besides the standard library."""
 
+STANDARD = sys.stdlib_module_names | {"annotationlib"}
+"""The standard library, with what later Pythons have."""
+
 CYTHON = {"cpython", "cython", "libc", "posix"}
 
 SANS_IO = {"wire", "connection"}
@@ -93,7 +96,7 @@ def wrong_arrows(package: Path) -> list[str]:
             elif each.compiled and parts[0] in CYTHON:
                 if row in SANS_IO and IO & set(parts):
                     wrong.append(f"{each.place}: {row} is sans-IO and cimports {each.target}")
-            elif parts[0] not in sys.stdlib_module_names:
+            elif parts[0] not in STANDARD:
                 if parts[0] not in THIRD_PARTY.get(row, ()):
                     wrong.append(f"{each.place}: {row} imports {parts[0]}, which is not in the standard library")
             elif row in SANS_IO and parts[0] in IO:

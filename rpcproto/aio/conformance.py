@@ -35,11 +35,13 @@ def check(service: Any, api: Any, /, *, prefix: str | None = None) -> None:
     """
     registry = build_registry(service)
     interface = read_interface(api)
+    names = interface.wire_names(prefix)
+    others = {name: handler for name, handler in registry.items() if name not in names}
     wrong = []
-    for name, method in zip(interface.wire_names(prefix), interface.methods.values(), strict=True):
+    for name, method in zip(names, interface.methods.values(), strict=True):
         handler = registry.get(name)
         if handler is None:
-            wrong.append(f"{name} is not served{did_you_mean(name, registry)}")
+            wrong.append(f"{name} is not served{did_you_mean(name, others)}")
         elif handler.kind != method.kind:
             wrong.append(f"{name} is a {handler.kind.name.lower()}, but {method.parameters} is a {_kind(method)}")
         elif handler.signature is not None:

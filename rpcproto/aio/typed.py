@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -34,6 +34,7 @@ from rpcproto.aio.streaming import to_seconds
 from rpcproto.errors import ConfigurationError, NoSuchMethod
 from rpcproto.serialization import registry
 from rpcproto.serialization.codec import Codec
+from rpcproto.serialization.metadata import encode_metadata
 from rpcproto.wire.spec import FrameType
 
 __all__ = ["Proxy", "Typed"]
@@ -63,6 +64,7 @@ class Typed:
         prefix: str | None = None,
         timeout: float | None = _DEFAULT,
         codec: str | Codec | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> T:
         """An object with the methods of a class, each of which calls the method of that name of the peer.
 
@@ -75,18 +77,23 @@ class Typed:
             timeout: seconds that each call made through the object may take, None for no limit. By default 30 for
                 requests (``Timeouts.request``), and no limit for streams and channels.
             codec: of all calls made through it; by default the connection's.
+            metadata: a small dict that goes along with each call made through it.
 
         Raises:
             ConfigurationError: the class is not fit for remote calls, or an option makes no sense; the text says why.
+            SerializationError: the metadata cannot be encoded.
 
             The methods raise what ``request``, ``notify``, ``stream`` and ``channel`` do, and TypeError, before
             anything is sent, for arguments that do not fit the signature.
         """
         proxies = self._proxies
-        if prefix is None and timeout is _DEFAULT and codec is None:
+        if prefix is None and timeout is _DEFAULT and codec is None and metadata is None:
             if proxies is None:
                 proxies = self._proxies = {}
-            found = proxies.get(api)
+            try:
+                found = proxies.get(api)
+            except TypeError:  # it has no hash, so it is no class, as will be said
+                found = None
             if found is None:
                 found = proxies[api] = _class_of(api)(self, None, {})
             return typing.cast(T, found)
@@ -96,6 +103,9 @@ class Typed:
             options["timeout"] = timeout
         if codec is not None:
             options["codec"] = registry.get(codec)
+        if metadata is not None:
+            encode_metadata(metadata)
+            options["metadata"] = dict(metadata)
         return typing.cast(T, _class_of(api)(self, prefix, options))
 
 
@@ -125,6 +135,8 @@ class Proxy:
         target, _, (options, _), prefix = self._rpc_state
         if "codec" in options:
             options = options | {"codec": options["codec"].name}
+        if "metadata" in options:  # which may hold what must not get into a log
+            options = options | {"metadata": sorted(options["metadata"])}
         if prefix is not None:
             options = options | {"prefix": prefix}
         given = "".join(f" {name}={value!r}" for name, value in options.items())
@@ -138,12 +150,13 @@ def _class_of(api: Any) -> type[Proxy]:
         interface = read_interface(api)
         namespace: dict[str, Any] = {
             "__slots__": (),
+            "__module__": key.__module__,
             "__doc__": key.__doc__,
             "_rpc_interface": interface,
             "_rpc_usual_names": interface.wire_names(None),
         }
         for index, method in enumerate(interface.methods.values()):
-            if hasattr(Proxy, method.attribute):
+            if method.attribute in dir(Proxy):
                 raise ConfigurationError(f"{interface.title}.{method.attribute}: the name is taken; use another one")
             namespace[method.attribute] = _describe(_MAKERS[method.form](index, method), method, interface)
         found = _classes[key] = type(interface.title, (Proxy,), namespace)
