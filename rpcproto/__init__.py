@@ -13,6 +13,9 @@ async with rpcproto.serve(Echo(), "tcp://127.0.0.1:0") as server:
 from __future__ import annotations
 
 from . import _build  # noqa: F401  first of all: it decides whether compiled modules are loaded
+from .aio.blocking import BlockingClient, connect_blocking
+from .aio.blocking_peer import BlockingPeer
+from .aio.blocking_stream import BlockingChannel, BlockingStream
 from .aio.client import Client, connect
 from .aio.conformance import check
 from .aio.context import CallContext, current_call, peer
@@ -49,6 +52,10 @@ from .serialization.registry import register as register_codec
 __version__ = "0.1.0"
 
 __all__ = [
+    "BlockingChannel",
+    "BlockingClient",
+    "BlockingPeer",
+    "BlockingStream",
     "CallCancelled",
     "CallContext",
     "CallFailed",
@@ -82,6 +89,7 @@ __all__ = [
     "channel",
     "check",
     "connect",
+    "connect_blocking",
     "current_call",
     "notify",
     "peer",

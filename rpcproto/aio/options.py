@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import Any
 
 from rpcproto.aio.link import Link
@@ -11,6 +11,7 @@ from rpcproto.aio.runtime import Runtime, default_budget, runtime
 from rpcproto.aio.service import build_registry
 from rpcproto.aio.serving import Entry
 from rpcproto.aio.session import Session
+from rpcproto.aio.threads import HandlerThreads
 from rpcproto.config import Limits, Timeouts
 from rpcproto.connection.budget import ReassemblyBudget
 from rpcproto.errors import ConfigurationError
@@ -66,7 +67,7 @@ class Options:
         self.allocate = allocate
         self.max_threads = max_threads
         self.budget = budget if budget is not None else default_budget()
-        self._executor: ThreadPoolExecutor | None = None
+        self._executor: HandlerThreads | None = None
         self._runtime: Runtime | None = None  # kept between two connections
 
     def link(self, role: int, on_open: Callable[[Link], None], on_close: Callable[[Link], None]) -> Link:
@@ -80,7 +81,7 @@ class Options:
     def executor(self) -> Executor:
         """The threads for handlers; made when the first one needs them."""
         if self._executor is None:
-            self._executor = ThreadPoolExecutor(self.max_threads, thread_name_prefix="rpcproto handler")
+            self._executor = HandlerThreads(self.max_threads)
         return self._executor
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from rpcproto import _clock
+from rpcproto.aio.blocking_peer import BlockingPeer
 from rpcproto.aio.typed import Typed
 from rpcproto.errors import DeadlineExceeded
 
@@ -48,6 +49,11 @@ class Peer(Typed):
     def closed(self) -> bool:
         """Whether the connection has ended."""
         return self._link.connection.end is not None
+
+    @property
+    def blocking(self) -> BlockingPeer:
+        """The same peer for threads other than that of the loop, such as handlers declared with ``thread=True``."""
+        return BlockingPeer(self, self._session.runtime.portal)
 
     async def ping(self, timeout: float | None = 10.0) -> float:
         """Round-trip time to the peer's protocol machinery, in seconds. It needs no credit and passes all queued calls.

@@ -1,4 +1,4 @@
-"""What all connections of one loop share: receive memory, the list of replies to wake, and one coarse timer."""
+"""What all connections of a loop share: receive memory, the replies to wake, a coarse timer, the way in for threads."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from rpcproto import _clock
+from rpcproto.aio.portal import Portal
 from rpcproto.aio.reply import WakeList
 from rpcproto.connection.budget import ReassemblyBudget
 from rpcproto.wire.memory import LoopMemory
@@ -112,13 +113,14 @@ class Ticker:
 class Runtime:
     """The shared parts of one loop. Get it by :func:`runtime`."""
 
-    __slots__ = ("__weakref__", "loop", "memory", "ticker", "wakes")
+    __slots__ = ("__weakref__", "loop", "memory", "portal", "ticker", "wakes")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.memory = LoopMemory()
         self.wakes = WakeList(loop)
         self.ticker = Ticker(loop)
+        self.portal = Portal(loop)
 
 
 _runtimes: weakref.WeakValueDictionary[asyncio.AbstractEventLoop, Runtime] = weakref.WeakValueDictionary()

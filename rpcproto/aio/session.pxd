@@ -2,6 +2,7 @@ import cython
 from libc.stdint cimport uint64_t
 
 from rpcproto cimport _clock
+from rpcproto.aio cimport _thread
 from rpcproto.aio.context cimport CallContext, Current
 from rpcproto.aio.items cimport Items
 from rpcproto.aio.reply cimport Reply, WakeList, new_reply

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rpcproto import _clock
+from rpcproto.aio import _thread
 from rpcproto.aio.context import slot_of
 from rpcproto.aio.items import Items
 from rpcproto.aio.reply import Reply, new_reply
@@ -71,6 +72,7 @@ class Session(Streaming):
     ) -> None:
         self.runtime = runtime
         self.loop: asyncio.AbstractEventLoop = runtime.loop
+        self.thread = _thread.ident()
         self.slot = slot_of(runtime.loop)
         self.wakes = runtime.wakes
         self.entries = entries
@@ -143,6 +145,8 @@ class Session(Streaming):
         return self._request(method, args, seconds, chosen, metadata)
 
     def _request(self, method: str, args: tuple[Any, ...], seconds: float, codec: Codec, metadata: Any) -> Reply:
+        if _thread.ident() != self.thread:
+            self.move()
         slot = self.slot
         if slot.peer is not None or slot.nests:
             context = slot.context()
@@ -184,6 +188,8 @@ class Session(Streaming):
             prevents it.
             SerializationError, RpcError: as for :meth:`request`.
         """
+        if _thread.ident() != self.thread:
+            self.move()
         chosen = self.codec if codec is None else registry.get(codec)
         context = self.slot.context()
         if context is not None:
@@ -205,6 +211,8 @@ class Session(Streaming):
         """Send a PING. The reply's result is None, once the answer has come."""
         connection = self.connection
         assert connection is not None
+        if _thread.ident() != self.thread:
+            self.move()
         reply = new_reply(self.wakes, None, 0)
         reply.method = "ping"
         connection.ping(reply)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rpcproto.aio import _thread
 from rpcproto.aio.items import Items
+from rpcproto.aio.portal import check_thread
 from rpcproto.aio.serving import Serving
 from rpcproto.aio.stream import Channel, Stream
 from rpcproto.errors import ConfigurationError, SerializationError
@@ -26,13 +28,15 @@ class Streaming(Serving):
         holding: waiters are held back until the read that is being handled ends.
         fresh: streams and channels to which this read has brought something.
         read_over: the read was handled; waiters and consumers run now.
+        thread: id of the thread in which calls are made.
     """
 
-    __slots__ = ("fresh", "holding", "read_over")
+    __slots__ = ("fresh", "holding", "read_over", "thread")
 
     fresh: list[Items]
     holding: bool
     read_over: bool
+    thread: int
 
     def stream(self, method: str, *args: Any, timeout: Any = None, codec: Any = None, metadata: Any = None) -> Stream:
         """Call a method of the peer that sends many values.
@@ -67,6 +71,8 @@ class Streaming(Serving):
     def _open_flow(
         self, kind: int, method: str, args: tuple[Any, ...], timeout: Any, codec: Any, metadata: Any
     ) -> Items:
+        if _thread.ident() != self.thread:
+            self.move()
         chosen: Codec = self.codec if codec is None else registry.get(codec)
         seconds = to_seconds(timeout)
         context = self.slot.context()
@@ -84,6 +90,12 @@ class Streaming(Serving):
         items = Items(self, self.wakes, connection, chosen)
         connection.open_flow(items, kind, method, chosen.id, body, buffers or None, size, seconds, encoded)
         return items
+
+    def move(self) -> None:
+        """A call is made in another thread than the last one: the loop runs there now, or that is an error."""
+        connection = self.connection
+        assert connection is not None
+        self.thread = check_thread(self.loop, connection.peer)
 
     def on_item(
         self,

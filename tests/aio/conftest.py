@@ -11,7 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from rpcproto.aio import loop_thread
+from tests.aio._blocking import Desk, served
 from tests.aio._replies import FakeLoop, Owner
+from tests.conftest import LoopRunner, loop_factory
 
 _numbers = itertools.count(1)
 
@@ -45,3 +48,18 @@ def no_gc() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
+
+
+@pytest.fixture
+def blocking_loop(run: LoopRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocking clients use the loop under test, and leave nothing behind; see ``run``."""
+    monkeypatch.setattr(loop_thread, "_new_loop", loop_factory())
+
+
+@pytest.fixture
+def desk(blocking_loop: None) -> Iterator[Desk]:
+    """A service that is served at ``desk.address`` by a loop of another thread."""
+    service = Desk()
+    with served(service) as server:
+        service.address = server.address
+        yield service
