@@ -21,6 +21,13 @@ PROGRAM = re.compile(r"^```python\n(?P<source>.*?)^```\n\n^```text\n(?P<output>.
 README = list(PROGRAM.finditer((ROOT / "README.md").read_text(encoding="utf-8"))) if IN_TREE else []
 
 PRINTED = {
+    "blocking.py": """\
+one: Emma
+three: Dracula Ulysses Walden
+all: Emma Dracula Ulysses Walden
+ordered: Emma, paid with 12 EUR
+failed: IndexError: tuple index out of range
+""",
     "echo.py": """\
 {'answer': 42, 'list': [1.5, None, 'text']}
 sum of 1000 answers: 499500

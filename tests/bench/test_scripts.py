@@ -62,6 +62,13 @@ def test_items(loop: str) -> None:
 
 
 @pytest.mark.slow
+def test_blocking() -> None:
+    values = script("blocking.py", "--rounds=1", "--calls=20", "--threads=4")
+    assert values["ratio"] == round(values["blocking_p50_us"] / values["async_p50_us"], 2)
+    assert values["calls_per_second_of_4_threads"] > 0
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_idle() -> None:
     values = script("idle.py", "--count=400", "--watch=0")
