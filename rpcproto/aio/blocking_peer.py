@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -19,6 +20,7 @@ class NotifyOptions(TypedDict, total=False):
     """Keyword arguments of a notify."""
 
     codec: str | Codec | None
+    metadata: Mapping[str, Any] | None
 
 
 class CallOptions(TypedDict, total=False):
@@ -26,6 +28,7 @@ class CallOptions(TypedDict, total=False):
 
     timeout: float | None
     codec: str | Codec | None
+    metadata: Mapping[str, Any] | None
 
 
 class BlockingPeer:
@@ -70,7 +73,8 @@ class BlockingPeer:
             method: its name.
             args: positional arguments.
             options: ``timeout`` in seconds until DeadlineExceeded, None for no limit, by default
-                ``Timeouts.request``; ``codec``, the name of the codec of this call.
+                ``Timeouts.request``; ``codec``, the name of the codec of this call; ``metadata``, a small dict for the
+                handler.
 
         Returns:
             What the method returned.
@@ -101,7 +105,7 @@ class BlockingPeer:
 
         Args:
             method, args: as for :meth:`request`.
-            options: ``codec``, the name of the codec of this call.
+            options: ``codec`` and ``metadata``, as for :meth:`request`.
 
         Raises:
             RpcError: as for :meth:`request`; Overloaded if ``max_queued`` bytes wait to be sent already.
@@ -113,7 +117,8 @@ class BlockingPeer:
 
         Args:
             method, args: as for :meth:`request`.
-            options: ``timeout`` in seconds until the whole call must have ended, none by default; ``codec``.
+            options: ``timeout`` in seconds until the whole call must have ended, none by default; ``codec``,
+                ``metadata``.
 
         Returns:
             An iterator. Giving it up gives the call up.

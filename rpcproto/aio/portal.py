@@ -19,10 +19,11 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, InvalidStateError
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Any
 
 from rpcproto._logs import log
+from rpcproto.aio.context import calling, slot_of
 from rpcproto.aio.threads import waiting_load
 from rpcproto.errors import ConnectionClosed, ConnectionLost, DeadlineExceeded, LocalProtocolError
 
@@ -97,6 +98,12 @@ class Portal:
         except ConnectionLost:
             pass
 
+    def context_of_caller(self) -> Context:
+        """The context to make a call in: what a handler's calls take over from its own, they find there."""
+        if calling.get(None) is not None:
+            slot_of(self.loop).nests = True
+        return copy_context()
+
     def look_after(self) -> None:
         """Find out why nothing happens.
 
@@ -155,7 +162,7 @@ class _Call:
         self._begin: Callable[..., Any] | None = begin
         self._args = args
         self._options = options
-        self._context = copy_context()  # what calls pass on they find in the context of their caller
+        self._context = portal.context_of_caller()
         self._lock = threading.Lock()
         self._reply: Any = None
         self._error: BaseException | None = None
@@ -234,7 +241,7 @@ class CallFuture(Future[Any]):
         self._portal = portal
         self._reply: Any = None
         self._once = threading.Lock()
-        self._context = copy_context()
+        self._context = portal.context_of_caller()
         self._work: Any = (begin, args, options)
         portal.put(self._run)
 

@@ -65,6 +65,33 @@ def test_errors_are_the_same_with_the_callers_line_in_their_traceback(desk):
         assert client.request("Desk.echo", 1) == 1
 
 
+def test_metadata(desk):
+    service = {"metadata": lambda: rpcproto.current_call().metadata}
+    with served(service) as server, rpcproto.connect_blocking(server.address) as client:
+        assert client.request("metadata", metadata={"a": 1}) == {"a": 1}
+        assert client.submit("metadata", metadata={"b": 2}).result(PATIENCE) == {"b": 2}
+
+
+def test_calls_of_a_handler_in_a_thread_take_over_its_deadline_and_trace(desk):
+    """Back to its peer, and on to somebody else by a client of its own."""
+
+    def tell():
+        call = rpcproto.current_call()
+        return call.metadata, call.time_left is not None and call.time_left <= PATIENCE
+
+    def ask():
+        back = rpcproto.peer().blocking
+        calls = [each.request("tell", timeout=None) for each in (back, other)]
+        return [*calls, *(each.submit("tell", timeout=None).result(PATIENCE) for each in (back, other))]
+
+    trace = {"traceparent": "00-1-2-03"}
+    service = {"ask": rpcproto.request(thread=True)(ask)}
+    with served({"tell": tell}) as elsewhere, rpcproto.connect_blocking(elsewhere.address) as other:
+        with served(service) as server, rpcproto.connect_blocking(server.address, service={"tell": tell}) as client:
+            assert client.request("ask", timeout=PATIENCE, metadata=trace) == [(trace, True)] * 4
+        assert other.request("tell", timeout=None) == ({}, False)
+
+
 def test_neither_results_nor_errors_are_kept_by_a_cycle(desk, no_gc):
     with rpcproto.connect_blocking(desk.address) as client:
         result = client.request("Desk.echo", np.arange(3000))
