@@ -29,6 +29,7 @@ cdef class Items(Flow):
     cpdef list take(self)
     cpdef Reply wait(self)
     cpdef object deliver(self)
+    @cython.locals(cost=Py_ssize_t)
     cpdef object consume(self, object consumer, object on_end)
     cpdef bint consumed(self) except -1
     cpdef object loop(self)
@@ -42,4 +43,6 @@ cdef class Items(Flow):
     cpdef object end(self, bint leave)
     cpdef object leave(self, RunningCall running)
     cpdef object abandon(self)
+    @cython.locals(was_over=bint)
+    cpdef object cancel(self)
     cpdef object finish(self, object error)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rpcproto._logs import log
 from rpcproto.aio.reply import Reply, WakeList, new_reply
 from rpcproto.connection.calls import Flow
-from rpcproto.errors import ConfigurationError, RpcError
+from rpcproto.errors import CallCancelled, ConfigurationError, RpcError
 from rpcproto.wire import _tuning as tuning
 from rpcproto.wire.spec import ErrorCode
 
@@ -174,11 +174,12 @@ class Items(Flow):
         self.consumer = consumer
         self.on_end = on_end
         if self.batch:
-            self.batch.reverse()
-            self.values = self.batch + self.values
-            self.costs.insert(0, self.lent)
+            self.values = self.batch[::-1] + self.values
             self.batch = []
+        if self.lent:  # given back also for what is left of the batch, since that is consumed now
+            cost = self.lent
             self.lent = 0
+            self.connection.taken(self, cost)
         if self.values or self.received_all or self.over:
             self.deliver()
 
@@ -193,6 +194,7 @@ class Items(Flow):
 
     def consumer_failed(self, error: BaseException) -> None:
         """The plain consumer raised: the call ends."""
+        self.error = error
         running = self.running
         if running is not None:
             self.running = None
@@ -202,8 +204,6 @@ class Items(Flow):
         else:
             log.error("the consumer of the items of %s raised", self.method, exc_info=error)
             self.abandon()
-        self.error = error
-        self.over = True
         self.tell_end()
 
     def tell_end(self) -> None:
@@ -283,12 +283,21 @@ class Items(Flow):
             self.connection.end_items(self, True)
 
     def abandon(self) -> None:
-        """Give the call up, unless it is over."""
+        """Give the call up, unless it is over, and forget what has arrived. Nobody is told: see :meth:`cancel`."""
         if not self.over:
             self.connection.give_up_flow(self, ErrorCode.CANCELLED)
+            self.finish(None)
         self.values.clear()
         self.costs.clear()
         self.batch = []
+
+    def cancel(self) -> None:
+        """:meth:`abandon`, and whoever waits for values, or consumes them, is told."""
+        was_over = self.over
+        self.abandon()
+        if not was_over:
+            self.error = CallCancelled(f"{self.method}: given up by this side", method=self.method)
+            self.deliver()
 
     # -- The end -------------------------------------------------------------------------------------------------------
 

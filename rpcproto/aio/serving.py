@@ -212,9 +212,11 @@ class Serving(CallHandler):
         assert connection is not None
         running = connection.begin(kind, call_id, codec.id, entry.name, size, deadline_ms, True)
         if running is not None:
-            self.slot.nests = True
-            running.context = self.slot.context()
-            self.slot.call = None  # it is not over yet
+            slot = self.slot
+            slot.nests = True
+            running.context = slot.context()
+            slot.call = None  # it is not over yet
+            slot.peer = None  # a task that starts eagerly has a context of its own
             tasks.start_awaitable(self, running, entry, codec, result)
         elif hasattr(result, "close"):
             result.close()

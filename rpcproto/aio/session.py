@@ -277,7 +277,7 @@ class Session(Streaming):
 
     def on_failure(self, call: PendingCall, error: BaseException) -> int:
         if isinstance(call, Items):
-            self.end_items(call, error)
+            self.finish_flow(call, error)
         else:
             assert isinstance(call, Reply)
             call.settle_error(error)

@@ -88,12 +88,13 @@ class _Call:
         self._items.consume(consumer, on_end)
 
     def cancel(self) -> None:
-        """Give the call up: tell the peer, and forget what has arrived."""
-        self._items.abandon()
+        """Give the call up: tell the peer, and forget what has arrived. Another task that waits for its values gets
+        CallCancelled."""
+        self._items.cancel()
 
     async def aclose(self) -> None:
         """Give the call up, unless it is over. As :meth:`cancel`, for ``contextlib.aclosing`` and its like."""
-        self._items.abandon()
+        self._items.cancel()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.method}{' over' if self.over else ''}>"
@@ -129,7 +130,7 @@ class Stream(_Call):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._items.abandon()
+        self._items.cancel()
 
     def __del__(self) -> None:
         if getattr(self, "_iterator", self) is None and not self._items.consumed():
@@ -205,7 +206,7 @@ class Channel(_Call):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._items.abandon()
+        self._items.cancel()
 
     def __del__(self) -> None:
         items = getattr(self, "_items", None)

@@ -25,7 +25,7 @@ cdef class Streaming(Serving):
     cpdef int on_item(self, object flow, int codec, object metadata, object body, object buffers,
                       Py_ssize_t cost) except -1
     @cython.locals(connection=Connection)
-    cdef object end_items(self, Items items, object error)
+    cdef object finish_flow(self, Items items, object error)
     cdef object _undecodable_item(self, Items items, object error)
     cdef object _fresh(self, Items items)
     @cython.locals(items=Items)

@@ -129,10 +129,10 @@ class Streaming(Serving):
 
     def on_flow_over(self, flow: Flow) -> int:
         assert isinstance(flow, Items)
-        self.end_items(flow, None)
+        self.finish_flow(flow, None)
         return 0
 
-    def end_items(self, items: Items, error: BaseException | None) -> None:
+    def finish_flow(self, items: Items, error: BaseException | None) -> None:
         """A stream or channel is over: its consumer is told now, or when the read is handled that has ended it."""
         connection = self.connection
         assert connection is not None

@@ -3,7 +3,7 @@ from libc.stdint cimport uint64_t
 
 from rpcproto.connection cimport _states as states
 from rpcproto.connection.calling cimport Calling
-from rpcproto.connection.calls cimport OutMessage, RunningCall
+from rpcproto.connection.calls cimport Flow, OutMessage, RunningCall
 from rpcproto.connection.inbox cimport Inbox
 from rpcproto.connection.outbox cimport Outbox
 from rpcproto.wire cimport spec
@@ -11,6 +11,7 @@ from rpcproto.wire cimport spec
 cdef class Answering(Calling):
     @cython.locals(outbox=Outbox, cost=Py_ssize_t)
     cpdef object reply(self, uint64_t call_id, int codec, object body, object buffers, Py_ssize_t size, object metadata)
+    @cython.locals(flow=Flow)
     cpdef object fail(self, uint64_t call_id, int code, object type_name, object text, object traceback)
     @cython.locals(deadline=double, call=RunningCall)
     cpdef RunningCall begin(self, int kind, uint64_t call_id, int codec, object method, Py_ssize_t size,

@@ -67,10 +67,11 @@ class Answering(Calling):
         """Answer a call of the peer with an error."""
         if self.state == states.CLOSED:
             return
-        if self.flows:
-            self._end_flow(call_id)
+        flow = self._end_flow(call_id) if self.flows else None
         self.outbox.small.frame(spec.ERROR, spec.END, code, call_id, encode_failure(type_name, text, traceback))
         self.outbox.signal()
+        if flow is not None:
+            self.handler.on_flow_over(flow)
 
     def begin(
         self, kind: int, call_id: int, codec: int, method: str, size: int, deadline_ms: int, begun: bool
@@ -83,8 +84,7 @@ class Answering(Calling):
         if deadline_ms >= 0:
             deadline = self.handler.now() + deadline_ms * 0.001
             if deadline < self.next_deadline:
-                self.next_deadline = deadline
-                self.handler.on_deadline(deadline)
+                self._expect(deadline)
         call = RunningCall.__new__(RunningCall)
         call.open(kind, call_id, codec, method, size, deadline)
         self.running[call_id] = call

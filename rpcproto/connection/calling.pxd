@@ -22,7 +22,8 @@ cdef class Calling(ConnectionState):
     @cython.locals(cost=Py_ssize_t, credit="long long", inbox=Inbox)
     cpdef int on_reply(self, uint64_t call_id, int codec, object metadata, object body, object buffers,
                        Py_ssize_t size) except -1
-    cdef object _check_open(self, str method, int method_id, object buffers, Py_ssize_t size)
+    @cython.locals(call_id=uint64_t)
+    cdef uint64_t _new_call_id(self, str method, int method_id, object buffers, Py_ssize_t size) except 0
     cdef bint _head_fits(self, object buffers) except -1
     cdef object _give_up(self, PendingCall call, int code)
     cdef object _stray_reply(self, uint64_t call_id, object kind)

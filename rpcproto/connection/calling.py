@@ -58,10 +58,7 @@ class Calling(ConnectionState):
         """
         outbox = self.outbox
         method_id = outbox.method_ids.get(method, 0)
-        self._check_open(method, method_id, buffers, size)
-        call_id = self.next_id
-        self.next_id = call_id + 2
-        self.calls_opened += 1
+        call_id = self._new_call_id(method, method_id, buffers, size)
         call.call_id = call_id
         call.method = method
         timeout_ms = -1
@@ -69,8 +66,7 @@ class Calling(ConnectionState):
             deadline = self.handler.now() + timeout
             call.deadline = deadline
             if deadline < self.next_deadline:
-                self.next_deadline = deadline
-                self.handler.on_deadline(deadline)
+                self._expect(deadline)
             timeout_ms = int(timeout * 1000.0 + 0.999) if timeout < 4e6 else -1
         self.calls[call_id] = call
         cost = size if size > spec.MIN_COST else spec.MIN_COST
@@ -111,10 +107,7 @@ class Calling(ConnectionState):
         """
         outbox = self.outbox
         method_id = outbox.method_ids.get(method, 0)
-        self._check_open(method, method_id, buffers, size)
-        call_id = self.next_id
-        self.next_id = call_id + 2
-        self.calls_opened += 1
+        call_id = self._new_call_id(method, method_id, buffers, size)
         cost = size if size > spec.MIN_COST else spec.MIN_COST
         if (
             buffers is None
@@ -203,8 +196,8 @@ class Calling(ConnectionState):
         self.handler.on_failure(call, failure(code, texts[0], texts[1], texts[2], call.method, self.peer))
         return 0
 
-    def _check_open(self, method: str, method_id: int, buffers: Sequence[Buffer] | None, size: int) -> None:
-        """Raise if a call cannot be opened now."""
+    def _new_call_id(self, method: str, method_id: int, buffers: Sequence[Buffer] | None, size: int) -> int:
+        """The id of a new call; raises if none can be opened now."""
         outbox = self.outbox
         if self.state != states.OPEN:
             raise self._closed_error(method)
@@ -226,6 +219,10 @@ class Calling(ConnectionState):
                 method=method,
                 peer=self.peer,
             )
+        call_id = self.next_id
+        self.next_id = call_id + 2
+        self.calls_opened += 1
+        return call_id
 
     def _head_fits(self, buffers: Sequence[Buffer] | None) -> bool:
         """Whether the sizes of the buffers fit into one frame, beside a method name."""

@@ -94,7 +94,7 @@ class Connection(Flowing):
             if running.deadline > 0.0 and not running.over:
                 if running.deadline <= now:
                     running.over = True
-                    flow = self.flows.get(running.call_id)
+                    flow = self._end_flow(running.call_id)
                     if running.kind != spec.NOTIFY:
                         self.fail(
                             running.call_id,

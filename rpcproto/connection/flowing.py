@@ -70,16 +70,12 @@ class Flowing(Answering):
             RpcError: the call cannot be made; it was not opened.
         """
         outbox = self.outbox
-        self._check_open(method, outbox.method_ids.get(method, 0), buffers, size)
-        call_id = self.next_id
-        self.next_id = call_id + 2
-        self.calls_opened += 1
+        call_id = self._new_call_id(method, outbox.method_ids.get(method, 0), buffers, size)
         flow.open(kind, call_id, method, outbox.call_window, self._item_window(call_id), True)
         if timeout > 0.0:
             flow.deadline = self.handler.now() + timeout
             if flow.deadline < self.next_deadline:
-                self.next_deadline = flow.deadline
-                self.handler.on_deadline(flow.deadline)
+                self._expect(flow.deadline)
         self.flows[call_id] = flow
         flags = spec.END if kind == spec.STREAM else 0
         message = OutMessage(kind, flags, codec, call_id, body, buffers, size, metadata)
@@ -134,7 +130,6 @@ class Flowing(Answering):
             raise self._unsendable(flow, size)
         outbox = self.outbox
         cost = size if size > spec.MIN_COST else spec.MIN_COST
-        self.items_sent += 1
         if (
             buffers is None
             and size <= spec.INLINE_MAX
@@ -146,6 +141,7 @@ class Flowing(Answering):
         ):
             flow.credit -= cost
             outbox.credit_calls -= cost
+            self.items_sent += 1
             outbox.small.whole(spec.ITEM, 0, codec, flow.call_id, body, size)
             outbox.signal_item()
             if size <= tuning.PACK_MAX or type(body) is bytes:
@@ -162,6 +158,7 @@ class Flowing(Answering):
             flow.queue = deque()
         elif flow.queue and flow.queued + size > self.max_queued:
             raise self._too_much(flow)
+        self.items_sent += 1
         flow.queue.append(message)
         flow.queued += size
         self._pump(flow)
@@ -234,6 +231,7 @@ class Flowing(Answering):
             self._check_over(flow)
 
     def take(self, limit: int) -> list[Buffer] | None:
+        """The parts to send next, about ``limit`` bytes of bulk at most; None if there is nothing to send now."""
         parts = self.outbox.take(limit)
         if self.outbox.freed:
             self._pump_freed()

@@ -78,7 +78,8 @@ class CallHandler:
         return 0
 
     def on_flow_over(self, flow: Flow) -> int:
-        """A stream or channel has ended in good order, and is out of the table. (Else: ``on_failure``.)"""
+        """A stream or channel has ended in good order, or was failed by this side, and is out of the table. (Else:
+        ``on_failure``.)"""
         return 0
 
     def on_written(self, handle: object) -> int:

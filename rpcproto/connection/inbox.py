@@ -91,7 +91,7 @@ class Inbox:
         message.admit()
         message.expected = message.total
         message.progress = self.handler.now()
-        self.outbox.give_credit(0, message.call_id, message.total)
+        self.outbox.give_credit(CreditClass.ADMISSION, message.call_id, message.total)
 
     def drop(self, message: Assembly) -> None:
         """Do not let a message come, whose credit was taken: its bytes are thrown away."""

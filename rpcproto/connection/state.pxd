@@ -47,9 +47,9 @@ cdef class ConnectionState(FrameSink):
     cdef readonly uint64_t late_replies
     cdef readonly uint64_t refused
 
-    cpdef list take(self, Py_ssize_t limit)
     cpdef Py_ssize_t queued(self) except -1
     cpdef object on_sent(self, Py_ssize_t unsent)
+    cdef object _expect(self, double deadline)
     cdef object _closed_error(self, object what)
     cdef object _lost_error(self, object what, bint sent)
     cdef object _close(self, object error)

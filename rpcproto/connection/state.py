@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rpcproto.wire.greeting import Greeting
     from rpcproto.wire.memory import LoopMemory
 
-    Buffer = bytes | bytearray | memoryview
 
 UNBOUND = object()
 """Stands for a method id that the peer has not bound."""
@@ -130,10 +129,6 @@ class ConnectionState(FrameSink):
         self.late_replies = 0
         self.refused = 0
 
-    def take(self, limit: int) -> list[Buffer] | None:
-        """The parts to send next, about ``limit`` bytes of bulk at most; None if there is nothing to send now."""
-        return self.outbox.take(limit)
-
     def queued(self) -> int:
         """Bytes waiting on this side, for the socket, for credit or for an admission."""
         return self.outbox.sendable() + self.outbox.blocked_size + self.outbox.probing_size + self.unsent
@@ -159,6 +154,11 @@ class ConnectionState(FrameSink):
 
     def on_backlog(self) -> int:
         return self.handler.on_backlog()
+
+    def _expect(self, deadline: float) -> None:
+        """This deadline is nearer than all others."""
+        self.next_deadline = deadline
+        self.handler.on_deadline(deadline)
 
     def _closed_error(self, what: str) -> Exception:
         if self.state == states.WAITING:

@@ -14,6 +14,7 @@ from tests.aio._ends import WAYS, failure, in_each_way, poll
 TRACE = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "a=1"}
 
 
+@pytest.mark.smoke  # tasks begin at once on Python 3.12 and later
 @pytest.mark.parametrize("way", WAYS)
 def test_metadata_goes_both_ways(run, address, way):
     def handler(value):

@@ -174,6 +174,107 @@ def test_a_call_that_ends_with_the_flush_of_a_read_wakes_whoever_waits(run, addr
     run(main())
 
 
+def test_what_was_iterated_is_given_back_when_a_consumer_takes_over(run, address):
+    """A large item comes only when all before it have been given back."""
+
+    @rpcproto.stream
+    def items():
+        yield from range(5)
+        yield bytes(300_000)
+
+    async def main():
+        async with pair({"items": items}, address, client=SMALL) as (_, client):
+            stream = client.stream("items")
+            values = aiter(stream)
+            assert [await anext(values) for _ in range(5)] == list(range(5))
+            got, ended = [], asyncio.Event()
+            stream.on_items(got.extend, on_end=lambda error: ended.set())
+            await asyncio.wait_for(ended.wait(), 5)
+            assert [len(value) for value in got] == [300_000]
+
+    run(main())
+
+
+@pytest.mark.parametrize("how", ["cancel", "aclose"])
+@pytest.mark.parametrize("kind", ["stream", "channel"])
+def test_giving_up_wakes_the_task_that_waits(run, address, kind, how):
+    async def main():
+        async with pair([Source(), Talk()], address) as (server, client):
+            call = client.stream("Source.silent") if kind == "stream" else client.channel("Talk.deaf")
+            waiting = asyncio.create_task(failure(anext(aiter(call))))
+            await turns()
+            if how == "cancel":
+                call.cancel()
+            else:
+                await call.aclose()
+            error = await waiting
+            assert isinstance(error, rpcproto.CallCancelled)
+            assert "given up by this side" in str(error)
+            await poll(lambda: server.peers[0].stats()["calls_running"] == 0)
+
+    run(main())
+
+
+def test_giving_up_tells_the_consumer_once(run, address):
+    async def main():
+        async with pair(Source(), address) as (_, client):
+            ends = []
+            stream = client.stream("Source.silent")
+            stream.on_items(lambda values: None, on_end=ends.append)
+            stream.cancel()
+            stream.cancel()
+            assert [type(error) for error in ends] == [rpcproto.CallCancelled]
+
+    run(main())
+
+
+def test_a_consumer_of_the_server_can_give_the_call_up(run, address):
+    @rpcproto.channel
+    def enough(channel):
+        channel.on_items(lambda values: channel.cancel())
+
+    async def main():
+        async with pair({"enough": enough}, address) as (server, client):
+            async with client.channel("enough") as channel:
+                channel.send(1)
+                with pytest.raises(rpcproto.CallCancelled):
+                    await channel.receive()
+            assert server.peers[0].stats()["calls_running"] == 0
+
+    run(main())
+
+
+def test_a_handler_that_fails_after_setting_a_consumer_tells_it(run, address):
+    ends = []
+
+    @rpcproto.channel
+    def fails(channel):
+        channel.on_items(lambda values: None, on_end=ends.append)
+        raise ValueError("after all")
+
+    async def main():
+        async with pair({"fails": fails}, address) as (_, client):
+            with pytest.raises(rpcproto.RemoteError, match="after all"):
+                await client.channel("fails").receive()
+            assert ends == [None]
+
+    run(main())
+
+
+def test_closing_with_grace_ends_when_the_last_stream_is_given_up(run, address):
+    async def main():
+        async with pair(Source(), address) as (_, client):
+            stream = client.stream("Source.silent")
+            await client.ping()
+            closing = asyncio.create_task(client.close(grace=3600))
+            await turns()
+            assert not closing.done()
+            stream.cancel()
+            await asyncio.wait_for(closing, 5)
+
+    run(main())
+
+
 def test_two_tasks_cannot_wait_for_the_same_items(run, address):
     async def main():
         async with pair(Source(), address) as (_, client):
