@@ -48,10 +48,12 @@ from .errors import (
 )
 from .serialization import Codec
 from .serialization.registry import register as register_codec
+from .transports import TLS
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "TLS",
     "BlockingChannel",
     "BlockingClient",
     "BlockingPeer",

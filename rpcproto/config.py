@@ -78,6 +78,10 @@ class Limits:
     cancel_rate: int = 1_000
     """Cancels per second by which ``cancel_burst`` refills."""
 
+    max_handshakes: int = 128
+    """TLS handshakes at once at one address of a server. Those beyond it wait, the newest is let in first, and while
+    some wait a handshake that takes half a second is given up: a crowd of idle connections keeps nobody out."""
+
     def __post_init__(self) -> None:
         _check_integers(self)
         _check_range("max_frame", self.max_frame, 128 * KIB, 16 * MIB - 1)
@@ -94,6 +98,7 @@ class Limits:
         _check_range("frames_per_turn", self.frames_per_turn, 1, 1_000_000)
         _check_range("cancel_burst", self.cancel_burst, 1, 2**31 - 1)
         _check_range("cancel_rate", self.cancel_rate, 0, 2**31 - 1)
+        _check_range("max_handshakes", self.max_handshakes, 1, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +111,10 @@ class Timeouts:
 
     connect: float = 10.0
     """To reach the peer, over all of its addresses together."""
+
+    handshake: float = 10.0
+    """For the TLS handshake: on a server from the connection being accepted; a client's must be over within
+    ``connect`` as well. asyncio's 60 s would hold what an idle connection costs for six times as long."""
 
     greeting: float = 10.0
     """For the peer's greeting, counted from the connection being made."""

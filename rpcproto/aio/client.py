@@ -16,8 +16,9 @@ from rpcproto.aio.stream import Channel, Stream
 from rpcproto.aio.typed import Typed
 from rpcproto.config import Limits, Timeouts
 from rpcproto.connection.budget import ReassemblyBudget
-from rpcproto.errors import ConfigurationError, ConnectFailed, ConnectionClosed, LocalProtocolError
+from rpcproto.errors import ConfigurationError, ConnectFailed, ConnectionClosed, ConnectionLost, LocalProtocolError
 from rpcproto.serialization.codec import Codec
+from rpcproto.transports import Security, TLSSource
 from rpcproto.wire.spec import Role
 
 __all__ = ["Client", "connect"]
@@ -30,9 +31,10 @@ class Client(Typed):
     ``request`` and ``notify`` are those of :attr:`peer`.
     """
 
-    def __init__(self, address: str, options: Options) -> None:
+    def __init__(self, address: str, options: Options, security: Security | None = None) -> None:
         self._address = address
         self._options = options
+        self._security = security
         self._link: Link | None = None
         self._attempt: asyncio.Task[Link] | None = None
         self._closing = False
@@ -179,13 +181,16 @@ class Client(Typed):
         def on_close(link: Link) -> None:
             if not opened.done():
                 error = link.connection.end
-                failed = ConnectFailed(f"{self._address}: {error}", address=self._address)
+                hint = transports.early_end(self._address) if isinstance(error, ConnectionLost) else ""
+                failed = ConnectFailed(f"{self._address}: {error}{hint}", address=self._address)
                 failed.__cause__ = error
                 opened.set_exception(failed)
 
         link = self._options.link(Role.INITIATOR, on_open, on_close)
         try:
-            await transports.connect(self._address, lambda: link, timeout=self._options.timeouts.connect)
+            await transports.connect(
+                self._address, lambda: link, timeout=self._options.timeouts.connect, security=self._security
+            )
             await opened
         except BaseException:
             opened.cancel()
@@ -199,6 +204,8 @@ class Client(Typed):
 def connect(
     address: str,
     *,
+    ssl: TLSSource | None = None,
+    server_hostname: str | None = None,
     service: Any = None,
     codec: str | Codec = "msgpack",
     limits: Limits | None = None,
@@ -211,7 +218,10 @@ def connect(
     """Connect to a server: ``async with connect(address) as client`` or ``client = await connect(address)``.
 
     Args:
-        address: such as ``tcp://127.0.0.1:1234``, ``unix:///run/x.sock`` or ``inproc://name``.
+        address: such as ``tcp://127.0.0.1:1234``, ``tls://host:1234``, ``unix:///run/x.sock`` or ``inproc://name``.
+        ssl: for ``tls://``: a :class:`~rpcproto.TLS`, an :class:`ssl.SSLContext`, or a function that returns one for
+            each handshake. None: who has a certificate for the host name from an authority that the system trusts.
+        server_hostname: the name that the server's certificate must be for, if not that of the address.
         service: what the server may call back over this connection: as for :func:`~rpcproto.serve`.
         codec: name of the codec of calls that name none.
         limits, timeouts: of this side.
@@ -235,4 +245,12 @@ def connect(
         max_threads=max_threads,
         budget=budget,
     )
-    return Client(address, options)
+    security = transports.secure(
+        ssl,
+        [address],
+        server=False,
+        timeout=options.timeouts.handshake,
+        limit=options.limits.max_handshakes,
+        server_hostname=server_hostname,
+    )
+    return Client(address, options, security)

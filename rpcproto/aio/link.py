@@ -21,12 +21,12 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any, cast
 
-from rpcproto import _clock
+from rpcproto import _clock, transports
+from rpcproto.aio import _tuning as tuning
 from rpcproto.aio.discard import Discard
 from rpcproto.aio.peer import Peer
 from rpcproto.aio.writer import Writer
 from rpcproto.errors import ConnectionClosed, ConnectionLost
-from rpcproto.transports import describe_peer, direct_descriptor, is_local_peer
 from rpcproto.wire.greeting import Greeting
 from rpcproto.wire.spec import ErrorCode
 
@@ -70,6 +70,7 @@ class Link(asyncio.BufferedProtocol):
         self.role = role
         self.executor = executor
         self.transport: asyncio.Transport | None = None
+        self.certificate: transports.Certificate | None = None
         self.closed = asyncio.Event()
         self.opened = False
         self.heard = 0.0
@@ -107,11 +108,16 @@ class Link(asyncio.BufferedProtocol):
         if self._unwanted:
             transport.abort()
             return
-        transport.set_write_buffer_limits(0, 0)
-        self.connection.peer = describe_peer(transport)
-        if is_local_peer(transport):
+        if transports.is_encrypted(transport):
+            # With (0, 0) the loops' TLS would pause with nothing to write, and never resume.
+            transport.set_write_buffer_limits(tuning.HAND_OVER, 0)
+        else:
+            transport.set_write_buffer_limits(0, 0)
+        self.certificate = transports.peer_certificate(transport)
+        self.connection.peer = transports.describe_peer(transport)
+        if transports.is_local_peer(transport) or self.certificate is not None:
             self.connection.max_message = limits.max_message
-        session.writer = Writer(session.loop, transport, direct_descriptor(transport), self.connection)
+        session.writer = Writer(session.loop, transport, transports.direct_descriptor(transport), self.connection)
         silence = session.timeouts.heartbeat
         greeting = Greeting(
             role=self.role,
@@ -344,12 +350,12 @@ class Link(asyncio.BufferedProtocol):
         self._linger = loop.call_later(patience, transport.abort)
         if transport.is_closing():
             return
-        if unsent or not transport.can_write_eof():
+        transport.set_protocol(Discard(self, transport))
+        if unsent:
             transport.close()
             return
-        transport.set_protocol(Discard(self, transport))
         try:
-            transport.write_eof()
+            transports.end_writing(transport)
         except OSError:  # the peer is gone, and the loop about to find out
             transport.abort()
             return

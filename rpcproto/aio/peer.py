@@ -55,6 +55,21 @@ class Peer(Typed):
         """The same peer for threads other than that of the loop, such as handlers declared with ``thread=True``."""
         return BlockingPeer(self, self._session.runtime.portal)
 
+    @property
+    def certificate(self) -> dict[str, Any] | None:
+        """The certificate that the peer has proved to hold, with the fields of :meth:`ssl.SSLSocket.getpeercert`.
+
+        None without TLS, if the peer showed none, or if the context does not verify it.
+        """
+        certificate = self._link.certificate
+        return None if certificate is None else certificate.fields
+
+    @property
+    def certificate_der(self) -> bytes | None:
+        """The whole of :attr:`certificate`, in DER."""
+        certificate = self._link.certificate
+        return None if certificate is None else certificate.der
+
     async def ping(self, timeout: float | None = 10.0) -> float:
         """Round-trip time to the peer's protocol machinery, in seconds. It needs no credit and passes all queued calls.
 

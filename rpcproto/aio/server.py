@@ -16,6 +16,7 @@ from rpcproto.config import Limits, Timeouts
 from rpcproto.connection.budget import ReassemblyBudget
 from rpcproto.errors import ConfigurationError, LocalProtocolError
 from rpcproto.serialization.codec import Codec
+from rpcproto.transports import Security, TLSSource
 from rpcproto.wire.spec import Role
 
 if TYPE_CHECKING:
@@ -32,12 +33,18 @@ class Server:
     """Listeners and the connections they accepted. Made by :func:`serve`; an async context manager, and awaitable."""
 
     def __init__(
-        self, addresses: tuple[str, ...], options: Options, insecure: bool, sock: socket.socket | None
+        self,
+        addresses: tuple[str, ...],
+        options: Options,
+        insecure: bool,
+        sock: socket.socket | None,
+        security: Security | None = None,
     ) -> None:
         self._wanted = addresses
         self._options = options
         self._insecure = insecure
         self._sock = sock
+        self._security = security
         self._listeners: list[Listener] = []
         self._links: dict[Link, None] = {}
         self._started = False
@@ -116,7 +123,9 @@ class Server:
         try:
             for address in self._wanted:
                 self._listeners.append(
-                    await transports.listen(address, self._accept, insecure=self._insecure, sock=self._sock)
+                    await transports.listen(
+                        address, self._accept, insecure=self._insecure, sock=self._sock, security=self._security
+                    )
                 )
                 if self._closing:
                     raise ConfigurationError("the server was closed while it was starting")
@@ -137,6 +146,7 @@ def serve(
     service: Any,
     *addresses: str,
     implements: Any = (),
+    ssl: TLSSource | None = None,
     insecure: bool = False,
     sock: socket.socket | None = None,
     codec: str | Codec = "msgpack",
@@ -151,7 +161,10 @@ def serve(
 
     Args:
         service: a :class:`~rpcproto.Service`, a mapping ``{name: function}``, or a sequence of these.
-        addresses: where to listen, such as ``tcp://127.0.0.1:0`` (any free port) or ``unix:///run/x.sock``.
+        addresses: where to listen, such as ``tcp://127.0.0.1:0`` (any free port), ``tls://0.0.0.0:1234`` or
+            ``unix:///run/x.sock``.
+        ssl: for ``tls://``: a :class:`~rpcproto.TLS`, an :class:`ssl.SSLContext`, or a function that returns one for
+            each handshake.
         implements: a Protocol, or a sequence of them, whose methods must all be there: as for :func:`~rpcproto.check`.
         insecure: allow addresses that others than this user and machine can reach, though nobody has to
             authenticate.
@@ -184,7 +197,10 @@ def serve(
         max_threads=max_threads,
         budget=budget,
     )
-    return Server(addresses, options, insecure, sock)
+    security = transports.secure(
+        ssl, addresses, server=True, timeout=options.timeouts.handshake, limit=options.limits.max_handshakes
+    )
+    return Server(addresses, options, insecure, sock, security)
 
 
 def _nothing(link: Link) -> None:

@@ -6,7 +6,8 @@ takes them and calls ``resume_writing``, and the writer goes on. Without a plain
 ``write()``, small parts joined, since each write costs more than the copy.
 
 The transport must have write limits of (0, 0), so that ``pause_writing`` comes as soon as it holds anything. What it
-was given by ``write()`` it may keep by reference until then.
+was given by ``write()`` it may keep by reference until then. Under TLS the limits are (64 KiB, 0), and nothing is kept
+by reference: it is encrypted at once.
 """
 
 from __future__ import annotations
@@ -216,6 +217,9 @@ class Writer:
     def _write(self, parts: list[Buffer]) -> None:
         """Give everything to the transport, until it holds something: small parts joined, large ones by themselves."""
         transport = self.transport
+        if transport is None or transport.is_closing():
+            self.blocked = True  # the end of the connection is on its way
+            return
         while transport is not None and self.unsent and not self.blocked:
             part = parts[self.index]
             size = len(part)

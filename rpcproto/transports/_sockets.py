@@ -103,12 +103,16 @@ class SocketListener(Listener):
 
     async def _hand_over(self, sock: socket.socket) -> None:
         try:
-            await _to_loop(sock, self._protocol_factory)
+            await self._take(sock)
         except OSError:
             pass  # it is gone again; no protocol has heard of it
         except Exception as exc:
             context = {"message": f"no protocol for a connection accepted by {self}", "exception": exc}
             self._loop.call_exception_handler(context)
+
+    async def _take(self, sock: socket.socket) -> None:
+        """Make a connection of an accepted socket, which belongs to this call."""
+        await _to_loop(sock, self._protocol_factory)
 
 
 async def adopt(sock: socket.socket, protocol_factory: Callable[[], P]) -> tuple[asyncio.Transport, P]:

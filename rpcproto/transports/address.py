@@ -3,6 +3,7 @@
 ========================  =====================================================================================
 ``tcp://host:port``       a number, a number in brackets (``tcp://[::1]:80``) or a name. Listening only: port 0
                           lets the system choose, an empty host (``tcp://:80``) is every interface.
+``tls://host:port``       the same, encrypted.
 ``unix:///path``          a socket file, by its absolute path. A relative one means another file in another
                           process, so it is refused.
 ``unix:@name``            a name in Linux's abstract namespace: no file, nothing to clean up.
@@ -31,7 +32,7 @@ _LABEL = "[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 _ZONE = re.compile(r"[A-Za-z0-9_.-]+")
-_LATER = {"tls": "TLS", "shm": "shared memory"}
+_LATER = {"shm": "shared memory"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,15 @@ def register_scheme(scheme: str, parser: Parser) -> None:
 
 
 def _parse_tcp(text: str, rest: str) -> Address:
-    form = "it must look like tcp://127.0.0.1:8000, tcp://[::1]:8000 or tcp://name:8000"
+    return _host_and_port("tcp", text, rest)
+
+
+def _parse_tls(text: str, rest: str) -> Address:
+    return _host_and_port("tls", text, rest)
+
+
+def _host_and_port(scheme: str, text: str, rest: str) -> Address:
+    form = f"it must look like {scheme}://127.0.0.1:8000, {scheme}://[::1]:8000 or {scheme}://name:8000"
     if not rest.startswith("//"):
         raise ConfigurationError(f"{text!r}: {form}")
     host, colon, port = rest[2:].rpartition(":")
@@ -89,10 +98,10 @@ def _parse_tcp(text: str, rest: str) -> Address:
     if not _PORT.fullmatch(port) or int(port) > 65535:
         raise ConfigurationError(f"{text!r}: the port must be a number from 0 to 65535, not {port!r}; {form}")
     if host.startswith("[") and host.endswith("]"):
-        return Address("tcp", _ipv6(text, host[1:-1]), int(port))
+        return Address(scheme, _ipv6(text, host[1:-1]), int(port))
     if ":" in host:
-        raise ConfigurationError(f"{text!r}: an IPv6 address must be in brackets, as in tcp://[::1]:8000")
-    return Address("tcp", _ipv4_or_name(text, host), int(port))
+        raise ConfigurationError(f"{text!r}: an IPv6 address must be in brackets, as in {scheme}://[::1]:8000")
+    return Address(scheme, _ipv4_or_name(text, host), int(port))
 
 
 def _ipv6(text: str, host: str) -> str:
@@ -148,4 +157,4 @@ def _parse_inproc(text: str, rest: str) -> Address:
     return Address("inproc", path=name)
 
 
-_parsers: dict[str, Parser] = {"tcp": _parse_tcp, "unix": _parse_unix, "inproc": _parse_inproc}
+_parsers: dict[str, Parser] = {"tcp": _parse_tcp, "tls": _parse_tls, "unix": _parse_unix, "inproc": _parse_inproc}

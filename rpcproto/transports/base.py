@@ -32,6 +32,7 @@ __all__ = [
     "Transport",
     "describe_peer",
     "direct_descriptor",
+    "is_encrypted",
     "is_local_peer",
     "is_loopback",
     "peer_address",
@@ -128,7 +129,7 @@ def peer_address(transport: asyncio.BaseTransport) -> Address | None:
         return None
     if sock.family == _AF_UNIX:
         name = name or transport.get_extra_info("sockname")
-    return socket_address(sock.family, name) if name else None
+    return socket_address(sock.family, name, "tls" if is_encrypted(transport) else "tcp") if name else None
 
 
 def describe_peer(transport: asyncio.BaseTransport) -> str:
@@ -147,13 +148,18 @@ def is_local_peer(transport: asyncio.BaseTransport) -> bool:
     return address.scheme in _LOCAL_SCHEMES or is_loopback(address.host)
 
 
+def is_encrypted(transport: asyncio.BaseTransport) -> bool:
+    """True if the transport speaks TLS."""
+    return transport.get_extra_info("sslcontext") is not None
+
+
 def direct_descriptor(transport: asyncio.BaseTransport) -> int:
     """The descriptor of a plain stream socket, for writing past the transport; -1 where that must not be done.
 
     Not under TLS, whose bytes only the transport can make, not within a process, and not on anything that has no
     stream socket. Ask in ``connection_made``: the number means something else once the transport is closed.
     """
-    if not _HAS_GATHERED_WRITES or transport.get_extra_info("sslcontext") is not None:
+    if not _HAS_GATHERED_WRITES or is_encrypted(transport):
         return -1
     sock = transport.get_extra_info("socket")
     if sock is None or sock.type != socket.SOCK_STREAM:
@@ -174,8 +180,8 @@ def is_loopback(host: str) -> bool:
     return number.is_loopback
 
 
-def socket_address(family: int, name: object) -> Address:
-    """An :class:`Address` from what ``getsockname`` or ``getpeername`` told."""
+def socket_address(family: int, name: object, scheme: str = "tcp") -> Address:
+    """An :class:`Address` from what ``getsockname`` or ``getpeername`` told; ``scheme`` is for those with a port."""
     if isinstance(name, bytes):  # the abstract namespace
         return Address("unix", path="@" + name[1:].decode("utf-8", "surrogateescape"))
     if isinstance(name, str):
@@ -186,4 +192,4 @@ def socket_address(family: int, name: object) -> Address:
         number = ipaddress.IPv6Address(host)
         if number.ipv4_mapped is not None:
             host = str(number.ipv4_mapped)
-    return Address("tcp", host, port)
+    return Address(scheme, host, port)

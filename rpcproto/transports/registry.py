@@ -12,10 +12,11 @@ from .address import Address, Parser, parse, register_scheme
 from .base import BACKLOG, Listener, P, ProtocolFactory, Transport
 from .inproc import InprocTransport
 from .tcp import TcpTransport
+from .tls import Security, TlsTransport
 
 __all__ = ["connect", "listen", "register", "transport_of"]
 
-_transports: dict[str, Transport] = {"tcp": TcpTransport(), "inproc": InprocTransport()}
+_transports: dict[str, Transport] = {"tcp": TcpTransport(), "tls": TlsTransport(), "inproc": InprocTransport()}
 if sys.platform != "win32":
     from .unix import UnixTransport
 
@@ -48,11 +49,17 @@ def transport_of(address: Address) -> Transport:
 
 
 async def connect(
-    address: str | Address, protocol_factory: Callable[[], P], *, timeout: float
+    address: str | Address, protocol_factory: Callable[[], P], *, timeout: float, security: Security | None = None
 ) -> tuple[asyncio.Transport, P]:
-    """Make a connection; arguments and errors as in :meth:`~rpcproto.transports.base.Transport.connect`."""
+    """Make a connection; arguments and errors as in :meth:`~rpcproto.transports.base.Transport.connect`.
+
+    ``security`` is for addresses with TLS, and ignored with others.
+    """
     where = address if isinstance(address, Address) else parse(address)
-    return await transport_of(where).connect(where, protocol_factory, timeout=timeout)
+    transport = transport_of(where)
+    if isinstance(transport, TlsTransport):
+        return await transport.connect(where, protocol_factory, timeout=timeout, security=security)
+    return await transport.connect(where, protocol_factory, timeout=timeout)
 
 
 async def listen(
@@ -62,8 +69,16 @@ async def listen(
     backlog: int = BACKLOG,
     insecure: bool = False,
     sock: socket.socket | None = None,
+    security: Security | None = None,
 ) -> Listener:
-    """Accept connections; arguments and errors as in :meth:`~rpcproto.transports.base.Transport.listen`."""
+    """Accept connections; arguments and errors as in :meth:`~rpcproto.transports.base.Transport.listen`.
+
+    ``security`` is for addresses with TLS, and ignored with others.
+    """
     where = address if isinstance(address, Address) else parse(address)
     transport = transport_of(where)
+    if isinstance(transport, TlsTransport):
+        return await transport.listen(
+            where, protocol_factory, backlog=backlog, insecure=insecure, sock=sock, security=security
+        )
     return await transport.listen(where, protocol_factory, backlog=backlog, insecure=insecure, sock=sock)

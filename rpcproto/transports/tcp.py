@@ -1,4 +1,4 @@
-"""TCP: ``tcp://host:port``.
+"""TCP: ``tcp://host:port``, and what TLS has in common with it: reaching an address, and listening.
 
 Binding rule: what is not a loopback address needs ``insecure=True``. The addresses that a name stands for are checked,
 not the name, and for a socket that was given, what it is bound to.
@@ -10,8 +10,11 @@ import asyncio
 import errno
 import ipaddress
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from ..errors import ConfigurationError, ConnectFailed
 from ._race import Target, connect_first, interleave
@@ -19,7 +22,7 @@ from ._sockets import SocketListener, adopt, check_given, reason
 from .address import Address
 from .base import BACKLOG, Listener, P, ProtocolFactory, is_loopback, socket_address
 
-__all__ = ["TcpTransport", "set_options"]
+__all__ = ["TcpTransport", "open_listening", "reach", "set_options"]
 
 USER_TIMEOUT = 20_000
 """Milliseconds that sent bytes may stay unacknowledged, or the peer's window shut, before the connection is given up.
@@ -36,6 +39,8 @@ cost the sender half as much again in system calls and wake-ups; with this they 
 _PORT_ATTEMPTS = 16
 _FAMILY_MISSING = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
+R = TypeVar("R")
+
 
 class TcpTransport:
     """The transport of ``tcp://``. See :class:`~rpcproto.transports.base.Transport`."""
@@ -44,20 +49,7 @@ class TcpTransport:
         self, address: Address, protocol_factory: Callable[[], P], *, timeout: float
     ) -> tuple[asyncio.Transport, P]:
         """Connect to the first address of the name that answers."""
-        if not address.host or not address.port:
-            raise ConfigurationError(f"{address} is for listening; to connect, give a host and a port above 0")
-        outcome: dict[Address, OSError | None] = {}
-        try:
-            async with asyncio.timeout(timeout) as limit:
-                targets = interleave(await _resolve(address))
-                sock = await connect_first(targets, set_options, outcome)
-                return await adopt(sock, protocol_factory)
-        except OSError as exc:
-            if limit.expired():
-                raise ConnectFailed(_story(address, outcome, f"in {timeout:g} s"), address=str(address)) from exc
-            if not outcome or None in outcome.values():  # no lookup, or connected and then lost
-                raise ConnectFailed(f"cannot connect to {address}: {reason(exc)}", address=str(address)) from exc
-            raise ConnectFailed(_story(address, outcome), address=str(address)) from exc
+        return await reach(address, partial(adopt, protocol_factory=protocol_factory), timeout)
 
     async def listen(
         self,
@@ -69,22 +61,66 @@ class TcpTransport:
         sock: socket.socket | None = None,
     ) -> Listener:
         """Listen on every address of the name, all with the same port."""
-        try:
-            if sock is not None:
-                check_given(sock, "tcp", (socket.AF_INET, socket.AF_INET6))
-                _check_reach(address, [Target(sock.family, sock.getsockname())], insecure)
-                set_options(sock)
-                sock.setblocking(False)
-                sock.listen(backlog)
-                socks = [sock]
-            else:
-                targets = await _resolve(address, passive=True)
-                _check_reach(address, targets, insecure)
-                socks = _bind_all(targets, backlog)
-        except OSError as exc:
-            raise ConnectFailed(f"cannot listen on {address}: {reason(exc)}", address=str(address)) from exc
-        addresses = [socket_address(sock.family, sock.getsockname()) for sock in socks]
+        socks, addresses = await open_listening(address, backlog=backlog, insecure=insecure, sock=sock)
         return SocketListener(socks, addresses, protocol_factory)
+
+
+async def reach(address: Address, take: Callable[[socket.socket], Awaitable[R]], timeout: float) -> R:
+    """Connect to the first address of the name that answers, and make what is wanted of the socket.
+
+    Args:
+        address: where to.
+        take: given the connected socket, which belongs to it from then on. An OSError of it fails the connecting.
+        timeout: seconds for all of it.
+
+    Raises:
+        ConnectFailed, ConfigurationError: as :meth:`Transport.connect <rpcproto.transports.base.Transport.connect>`.
+    """
+    if not address.host or not address.port:
+        raise ConfigurationError(f"{address} is for listening; to connect, give a host and a port above 0")
+    outcome: dict[Address, OSError | None] = {}
+    connected = False
+    try:
+        async with asyncio.timeout(timeout) as limit:
+            targets = interleave(await _resolve(address))
+            sock = await connect_first(targets, set_options, outcome)
+            connected = True
+            return await take(sock)
+    except OSError as exc:
+        if connected and limit.expired():
+            story = f"cannot connect to {address}: it accepted, and was not ready in {timeout:g} s"
+        elif limit.expired():
+            story = _story(address, outcome, f"in {timeout:g} s")
+        elif connected or not outcome:
+            story = f"cannot connect to {address}: {reason(exc)}"
+        else:
+            story = _story(address, outcome)
+        raise ConnectFailed(story, address=str(address)) from exc
+
+
+async def open_listening(
+    address: Address, *, backlog: int, insecure: bool, sock: socket.socket | None
+) -> tuple[list[socket.socket], list[Address]]:
+    """Sockets that listen on every address of the name, all with the same port, and their actual addresses.
+
+    Raises:
+        ConnectFailed, ConfigurationError: as :meth:`Transport.listen <rpcproto.transports.base.Transport.listen>`.
+    """
+    try:
+        if sock is not None:
+            check_given(sock, address.scheme, (socket.AF_INET, socket.AF_INET6))
+            _check_reach(address, [Target(sock.family, sock.getsockname())], insecure)
+            set_options(sock)
+            sock.setblocking(False)
+            sock.listen(backlog)
+            socks = [sock]
+        else:
+            targets = await _resolve(address, passive=True)
+            _check_reach(address, targets, insecure)
+            socks = _bind_all(targets, backlog)
+    except OSError as exc:
+        raise ConnectFailed(f"cannot listen on {address}: {reason(exc)}", address=str(address)) from exc
+    return socks, [socket_address(each.family, each.getsockname(), address.scheme) for each in socks]
 
 
 def set_options(sock: socket.socket) -> None:
@@ -127,7 +163,10 @@ def _story(address: Address, outcome: dict[Address, OSError | None], when: str =
     """What was tried and what came of it, for the text of an error."""
     if not outcome:
         return f"cannot connect to {address}: the name was not resolved {when}"
-    tries = {tried: f"no answer {when}" if error is None else reason(error) for tried, error in outcome.items()}
+    tries = {
+        replace(tried, scheme=address.scheme): f"no answer {when}" if error is None else reason(error)
+        for tried, error in outcome.items()
+    }
     if list(tries) == [address]:
         return f"cannot connect to {address}: {tries[address]}"
     return f"cannot connect to {address}: {'; '.join(f'{tried}: {what}' for tried, what in tries.items())}"
@@ -140,8 +179,10 @@ def _check_reach(address: Address, targets: Sequence[Target], insecure: bool) ->
         if not is_loopback(target.name[0]):
             raise ConfigurationError(
                 f"{address} can be reached from other machines (at {target.name[0]}), and nobody would be asked who"
-                f" they are. Listen for this machine alone, at tcp://127.0.0.1:{address.port} or unix:///path, or pass"
-                " insecure=True if everyone who can reach it may use it. Authentication comes with a later release."
+                f" they are. Listen for this machine alone, at {address.scheme}://127.0.0.1:{address.port} or"
+                " unix:///path; or demand certificates of clients, at tls:// with"
+                " ssl=rpcproto.TLS(certificate=..., key=..., ca=...); or pass insecure=True if everyone who can reach"
+                " it may use it."
             )
 
 

@@ -2,34 +2,54 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from rpcproto.aio import loop_thread
 from tests.aio._blocking import Desk, served
+import rpcproto
+from tests._certificates import mutual
 from tests.aio._replies import FakeLoop, Owner
 from tests.conftest import LoopRunner, loop_factory
 
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(params=["tcp", "unix", "inproc"])
-def address(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Where to serve: the test runs once for each transport."""
+@pytest.fixture(params=["tcp", "tls", "unix", "inproc"])
+def address(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Where to serve: the test runs once for each transport. With TLS both ends have certificates without asking."""
     if request.param == "tcp":
         yield "tcp://127.0.0.1:0"
+    elif request.param == "tls":
+        for name in ("serve", "connect"):
+            monkeypatch.setattr(rpcproto, name, _with_certificates(getattr(rpcproto, name)))
+        yield "tls://127.0.0.1:0"
     elif request.param == "inproc":
         yield f"inproc://test-{os.getpid()}-{next(_numbers)}"
     else:
         folder = tempfile.mkdtemp(prefix="rp", dir="/tmp")  # the path of a socket must be short
         yield f"unix://{folder}/socket"
         shutil.rmtree(folder)
+
+
+def _with_certificates(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``serve`` or ``connect`` with ``ssl=`` where an address needs it."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        if any(isinstance(arg, str) and arg.startswith("tls://") for arg in args):
+            options.setdefault("ssl", mutual())
+        return function(*args, **options)
+
+    return call
 
 
 @pytest.fixture
