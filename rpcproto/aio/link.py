@@ -53,7 +53,7 @@ class Link(asyncio.BufferedProtocol):
         role: ours.
         budget: the reassembly budget.
         on_open: called with the link when the peer's greeting has come.
-        on_close: called with the link when it is over.
+        on_close: called with the link when it is over, and again when a handler has ended after that.
         executor: makes or returns the executor for handlers in threads.
     """
 
@@ -189,6 +189,8 @@ class Link(asyncio.BufferedProtocol):
     def on_call_done(self) -> None:
         """A handler that did not answer at once has ended."""
         self._change.set()
+        if self.closed.is_set():
+            self._on_close(self)
 
     def on_backlog(self) -> None:
         """The quantum is used up: let others run, then go on with what was read."""

@@ -47,6 +47,7 @@ class Server:
         self._security = security
         self._listeners: list[Listener] = []
         self._links: dict[Link, None] = {}
+        self._ending: dict[Link, None] = {}  # those lost whose handlers have yet to end
         self._started = False
         self._closing = False
         self._closed = asyncio.Event()
@@ -87,6 +88,7 @@ class Server:
                 await listener.wait_closed()
             while self._links:
                 await asyncio.gather(*(link.close(grace) for link in self._links))
+            await asyncio.gather(*(link.wait_closed() for link in self._ending))
         finally:
             self._options.close()
             self._closed.set()
@@ -140,6 +142,9 @@ class Server:
 
     def _forget(self, link: Link) -> None:
         self._links.pop(link, None)
+        self._ending.pop(link, None)
+        if link.connection.running:
+            self._ending[link] = None
 
 
 def serve(
