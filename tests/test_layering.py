@@ -37,7 +37,7 @@ MAY_IMPORT = {
 THIRD_PARTY = {
     "serialization": {"msgpack", "numpy"},
     "aio": {"uvloop"},
-    "bench": {"uvloop"},
+    "bench": {"trustme", "uvloop"},
     "cli": {"click", "msgpack", "rich", "uvloop"},
 }
 """For each row what it may import besides the standard library."""

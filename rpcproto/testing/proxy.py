@@ -94,7 +94,7 @@ class FaultProxy:
     """Forwards TCP connections: ``async with FaultProxy(server.address) as proxy``, then use ``proxy.address``.
 
     Args:
-        target: where to: the address of a server, ``tcp://`` or ``unix://``.
+        target: where to: the address of a server, ``tcp://``, ``tls://`` or ``unix://``. TLS goes through as it is.
 
     Attributes:
         up: the :class:`Direction` from those who connect to the target.
@@ -104,8 +104,8 @@ class FaultProxy:
 
     def __init__(self, target: str) -> None:
         self._target = parse(target)
-        if self._target.scheme not in ("tcp", "unix"):
-            raise ConfigurationError(f"a FaultProxy forwards to tcp:// and unix:// addresses, not to {target}")
+        if self._target.scheme not in ("tcp", "tls", "unix"):
+            raise ConfigurationError(f"a FaultProxy forwards to tcp://, tls:// and unix:// addresses, not to {target}")
         self.up = Direction("up")
         self.down = Direction("down")
         self.connections = 0
@@ -118,7 +118,7 @@ class FaultProxy:
         """The address to connect to."""
         assert self._listener is not None
         host, port = self._listener.getsockname()
-        return f"tcp://{host}:{port}"
+        return f"{'tls' if self._target.scheme == 'tls' else 'tcp'}://{host}:{port}"
 
     def reset(self) -> None:
         """Cut all connections: both ends get a reset, and what the proxy holds is lost."""

@@ -98,14 +98,13 @@ class TLS:
             raise ConfigurationError(f"TLS: key: {os.fspath(key)} is encrypted: pass password=") from None
         except OSError as exc:
             where = os.fspath(self.certificate) + (f" and {os.fspath(key)}" if self.key is not None else "")
-            what = exc.reason if isinstance(exc, ssl.SSLError) and exc.reason else "no certificate and key in PEM form"
-            hint = {
-                "KEY_VALUES_MISMATCH": "the key is not the certificate's",
-                "NO_START_LINE": "no certificate or no key in PEM form",
-                "PEM_LIB": "no certificate or no key in PEM form",
-                "BAD_DECRYPT": "the password is wrong",
-            }.get(what, what)
-            raise ConfigurationError(f"TLS: {where}: {hint}") from exc
+            if isinstance(exc, ssl.SSLError) and exc.reason == "KEY_VALUES_MISMATCH":
+                what = "the key is not the certificate's"
+            elif self.password is not None:
+                what = "no certificate or no key in PEM form, or the password is wrong"
+            else:
+                what = "no certificate or no key in PEM form"
+            raise ConfigurationError(f"TLS: {where}: {what}") from exc
 
     def signature(self) -> object:
         """What changes when one of the files does."""

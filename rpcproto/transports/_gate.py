@@ -125,14 +125,14 @@ class Gate:
 
     def _watch(self) -> None:
         """See to it that the oldest inside is looked at when its time is over, if anybody waits."""
-        if self._timer is None and self._waiting and self._inside:
+        if self._timer is None and self._inside and len(self._waiting) > len(self._put_out):
             oldest = next(iter(self._inside.values()))
             self._timer = self._loop.call_at(oldest + self.patience, self._put_out_oldest)
 
     def _put_out_oldest(self) -> None:
         self._timer = None
         now = self._loop.time()
-        for _ in range(len(self._waiting)):
+        for _ in range(len(self._waiting) - len(self._put_out)):  # those put out may not be gone yet
             limit, entered = next(iter(self._inside.items()), (None, now))
             if limit is None or entered + self.patience > now:
                 break

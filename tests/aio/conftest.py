@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
+import logging
 import os
 import shutil
 import tempfile
@@ -13,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from rpcproto.aio import loop_thread
-from tests.aio._blocking import Desk, served
 import rpcproto
+from rpcproto.aio import loop_thread
 from tests._certificates import mutual
+from tests.aio._blocking import Desk, served
 from tests.aio._replies import FakeLoop, Owner
 from tests.conftest import LoopRunner, loop_factory
 
@@ -83,3 +84,10 @@ def desk(blocking_loop: None) -> Iterator[Desk]:
     with served(service) as server:
         service.address = server.address
         yield service
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """A function that gives why clients were turned away, by the log so far."""
+    caplog.set_level(logging.WARNING)
+    return lambda: [record.getMessage().partition(" was turned away: ")[2] for record in caplog.records]

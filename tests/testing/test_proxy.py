@@ -179,7 +179,7 @@ def test_a_unix_target_and_none_at_all(run, tmp_path):
         async with FaultProxy(f"unix://{tmp_path}/s") as proxy:
             with pytest.raises(rpcproto.ConnectFailed):
                 await rpcproto.connect(proxy.address)
-        with pytest.raises(rpcproto.ConfigurationError, match="tcp:// and unix://"):
+        with pytest.raises(rpcproto.ConfigurationError, match="tcp://, tls:// and unix://"):
             FaultProxy("inproc://x")
 
     run(main())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-KINDS = ["tcp4", "tcp6", "unix", "abstract", "inproc"]
+KINDS = ["tcp4", "tcp6", "tls4", "tls6", "unix", "abstract", "inproc"]
 
 _count = itertools.count()
 
@@ -38,7 +38,7 @@ def folder() -> Iterator[Path]:
 def place(request: pytest.FixtureRequest, folder: Path) -> Callable[[], str]:
     """A function that returns an address to listen at, another one at each call, of the transport under test."""
     kind = request.param
-    if kind == "tcp6" and not has_ipv6():
+    if kind in ("tcp6", "tls6") and not has_ipv6():
         pytest.skip("this machine has no IPv6")
 
     def make() -> str:
@@ -46,6 +46,8 @@ def place(request: pytest.FixtureRequest, folder: Path) -> Callable[[], str]:
         return {
             "tcp4": "tcp://127.0.0.1:0",
             "tcp6": "tcp://[::1]:0",
+            "tls4": "tls://127.0.0.1:0",
+            "tls6": "tls://[::1]:0",
             "unix": f"unix://{folder}/{name}",
             "abstract": f"unix:@{name}",
             "inproc": f"inproc://{name}",

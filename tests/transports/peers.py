@@ -5,8 +5,26 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from rpcproto import transports
 from rpcproto.transports import Listener
 from rpcproto.transports.memory import MemoryTransport
+from tests._certificates import mutual
+
+
+async def listen(address: Any, factory: Any, **options: Any) -> Listener:
+    """:func:`rpcproto.transports.listen`, with a certificate where one is needed."""
+    return await transports.listen(address, factory, **_security(address, server=True), **options)
+
+
+async def connect(address: Any, factory: Any, **options: Any) -> tuple[Any, Any]:
+    """:func:`rpcproto.transports.connect`, with a certificate where one is needed."""
+    return await transports.connect(address, factory, **_security(address, server=False), **options)
+
+
+def _security(address: Any, *, server: bool) -> dict[str, Any]:
+    if not str(address).startswith("tls:"):
+        return {}
+    return {"security": transports.secure(mutual(), [str(address)], server=server, timeout=10.0, limit=128)}
 
 
 class _Records:
@@ -88,9 +106,9 @@ class BufferedPeer(_Records, asyncio.BufferedProtocol):
 
     def __init__(self, *, size: int = 999, **options: bool) -> None:
         super().__init__(**options)
-        self.buffer = bytearray(size)
+        self.buffer = memoryview(bytearray(size))  # asyncio's TLS takes slices of it
 
-    def get_buffer(self, sizehint: int) -> bytearray:
+    def get_buffer(self, sizehint: int) -> memoryview:
         return self.buffer
 
     def buffer_updated(self, nbytes: int) -> None:

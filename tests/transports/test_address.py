@@ -18,6 +18,9 @@ from rpcproto.transports.address import Address, parse, register_scheme
         ("tcp://localhost:1234", Address("tcp", "localhost", 1234)),
         ("tcp://a-b.c_d.example.:1", Address("tcp", "a-b.c_d.example.", 1)),
         ("tcp://:80", Address("tcp", "", 80)),
+        ("tls://127.0.0.1:8000", Address("tls", "127.0.0.1", 8000)),
+        ("tls://[::1]:80", Address("tls", "::1", 80)),
+        ("tls://name:80", Address("tls", "name", 80)),
         ("unix:///run/x.sock", Address("unix", path="/run/x.sock")),
         ("unix:///run/a b%20ä:@.sock", Address("unix", path="/run/a b%20ä:@.sock")),
         ("unix:@name", Address("unix", path="@name")),
@@ -50,12 +53,14 @@ def test_other_forms_become_the_canonical_one(text, canonical):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "must start with one of inproc:, tcp:, unix:"),
+        ("", "must start with one of inproc:, tcp:, tls:, unix:"),
         ("127.0.0.1:80", "must start with one of"),
         ("localhost", "must start with one of"),
         ("http://localhost:80", "must start with one of"),
         ("tcp", "must start with one of"),
-        ("tls://localhost:80", "TLS .* comes with a later release"),
+        ("tls:localhost:80", "must look like tls://127.0.0.1:8000"),
+        ("tls://localhost", "has no port; it must look like tls://"),
+        ("tls://::1:80", r"must be in brackets, as in tls://\[::1\]:8000"),
         ("shm://name", "shared memory .* comes with a later release"),
         ("tcp:localhost:80", "must look like tcp://127.0.0.1:8000"),
         ("tcp:/localhost:80", "must look like"),
@@ -134,5 +139,5 @@ def test_a_scheme_can_be_added(monkeypatch):
     from rpcproto.transports import address
 
     monkeypatch.setattr(address, "_parsers", dict(address._parsers))
-    register_scheme("tls", lambda text, rest: Address("tls", rest.removeprefix("//"), 1))
-    assert str(parse("tls://there")) == "tls://there:1"
+    register_scheme("ssh", lambda text, rest: Address("ssh", rest.removeprefix("//"), 1))
+    assert str(parse("ssh://there")) == "ssh://there:1"

@@ -8,8 +8,7 @@ import contextvars
 import pytest
 
 from rpcproto.errors import ConnectFailed, RpcError
-from rpcproto.transports import connect, listen
-from tests.transports.peers import Accepting, BufferedPeer, PlainPeer, close
+from tests.transports.peers import Accepting, BufferedPeer, PlainPeer, close, connect, listen
 
 
 def test_two_listeners_do_not_mix(run, place):
