@@ -13,7 +13,7 @@ import importlib.metadata
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from rpcproto.bench import SubjectMissing, Workload
+from rpcproto.bench import SubjectMissing, Workload, certificates
 
 SMALL = 4
 """Bytes of a length or a call id in the peers that need one."""
@@ -72,14 +72,14 @@ def answer(workload: Workload) -> Callable[[bytes], bytes]:
 
 
 def tcp_port(address: str) -> tuple[str, int]:
-    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    host, _, port = address.partition("://")[2].rpartition(":")
     return host, int(port)
 
 
 class Streams(Peer):
     """asyncio streams: 4-byte length, payload; replies come in order, so a queue of futures is all that is needed."""
 
-    transports = ("tcp", "unix")
+    transports = ("tcp", "tls", "unix")
 
     async def serve(self, workload: Workload, address: str) -> Endpoint:
         handler = answer(workload)
@@ -97,8 +97,9 @@ class Streams(Peer):
         if address.startswith("unix://"):
             server = await asyncio.start_unix_server(connected, address.removeprefix("unix://"), limit=2**18)
         else:
-            server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=2**18)
-            address = f"tcp://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            ssl = certificates.of_this_run().server().context(server=True) if workload.transport == "tls" else None
+            server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=2**18, ssl=ssl)
+            address = f"{workload.transport}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
         async def close() -> None:
             server.close()
@@ -109,7 +110,8 @@ class Streams(Peer):
         if address.startswith("unix://"):
             reader, writer = await asyncio.open_unix_connection(address.removeprefix("unix://"), limit=2**18)
         else:
-            reader, writer = await asyncio.open_connection(*tcp_port(address), limit=2**18)
+            ssl = certificates.of_this_run().client().context(server=False) if workload.transport == "tls" else None
+            reader, writer = await asyncio.open_connection(*tcp_port(address), limit=2**18, ssl=ssl)
         loop = asyncio.get_running_loop()
         waiting: asyncio.Queue[asyncio.Future[bytes]] = asyncio.Queue()
 

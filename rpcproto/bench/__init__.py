@@ -16,6 +16,7 @@ from .subjects import find_benchmarks
 from .suite import (
     STANDARD_ROWS,
     STANDARD_SUBJECTS,
+    TLS_ROWS,
     Cell,
     Criterion,
     Progress,
@@ -32,6 +33,7 @@ __all__ = [
     "HANDLERS",
     "STANDARD_ROWS",
     "STANDARD_SUBJECTS",
+    "TLS_ROWS",
     "TRANSPORTS",
     "BenchmarkFailed",
     "Cell",

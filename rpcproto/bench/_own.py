@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import rpcproto
 
+from . import certificates
 from .subjects import Client, Server
 from .workload import CODECS, HANDLERS, SMALL_REPLY, TRANSPORTS, Workload
 
@@ -84,7 +85,9 @@ class Rpcproto:
         return "Echo." + name + ("" if workload.handler == "sync" else f"_{workload.handler}")
 
     async def serve(self, workload: Workload, address: str) -> Server:
-        return _Server(await rpcproto.serve(Echo(), address))
+        ssl = certificates.of_this_run().server() if workload.transport == "tls" else None
+        return _Server(await rpcproto.serve(Echo(), address, ssl=ssl))
 
     async def connect(self, workload: Workload, address: str) -> Client:
-        return _Client(await rpcproto.connect(address, codec=workload.codec))
+        ssl = certificates.of_this_run().client() if workload.transport == "tls" else None
+        return _Client(await rpcproto.connect(address, codec=workload.codec, ssl=ssl))

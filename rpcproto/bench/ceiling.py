@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from . import environment
+from . import certificates, environment
 from .errors import BenchmarkFailed, SubjectMissing
 from .subjects import load_file
 from .workload import SMALL_REPLY, Result, Workload
@@ -41,12 +41,16 @@ def run_ceiling(workload: Workload, benchmarks: Path | None, notify: Callable[[s
     options += ["--echo"] if workload.echo else []
     options += [f"--pin={chosen[0]},{chosen[1]}"] if chosen else []
     try:
-        module.build()
+        module.build(tls=workload.transport == "tls")
         notify("measuring")
         with ExitStack() as stack:
-            if workload.transport == "unix":
+            if workload.transport != "tcp":
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rpcproto-bench-"))
-                options.append(f"--unix={folder}/socket")
+                if workload.transport == "unix":
+                    options.append(f"--unix={folder}/socket")
+                else:
+                    files = certificates.make(Path(folder))
+                    options += [f"--cert={files.certificate}", f"--key={files.key}"]
             neighbours = environment.Neighbours(chosen)
             figures = module.run(options, timeout=workload.warmup + workload.seconds + END_TIMEOUT)
     except module.CannotBuild as error:

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from . import environment
+from . import certificates, environment
 from ._process import Children
 from .ceiling import run_ceiling
 from .histogram import Histogram
@@ -52,7 +52,7 @@ def run(
         notify: called with ``"preparing"``, ``"starting"``, ``"warming up"``, ``"measuring"`` and ``"done"``.
 
     Raises:
-        ConfigurationError: ``benchmarks`` is not such a folder.
+        ConfigurationError: ``benchmarks`` is not such a folder, or trustme, which TLS needs, is not installed.
         SubjectMissing: the subject is not installed or cannot be built here.
         Unsupported: the subject cannot do the workload.
         BenchmarkFailed: a process failed or did not answer; the text says which and why in one line.
@@ -76,9 +76,14 @@ def run(
     }
     with ExitStack() as stack:
         tell("starting")
-        address = "tcp://127.0.0.1:0"
-        if workload.transport == "unix":
-            address = f"unix://{stack.enter_context(tempfile.TemporaryDirectory(prefix='rpcproto-bench-'))}/socket"
+        address = f"{workload.transport}://127.0.0.1:0"
+        if workload.transport != "tcp":
+            files = stack.enter_context(tempfile.TemporaryDirectory(prefix="rpcproto-bench-"))
+            if workload.transport == "unix":
+                address = f"unix://{files}/socket"
+            else:
+                certificates.make(Path(files))
+                variables[certificates.VARIABLE] = files
         children = stack.enter_context(Children())
         server_job = job | {"address": address, "cpu": chosen[0] if chosen else None}
         server = children.start("server", "rpcproto.bench._server", server_job, variables)

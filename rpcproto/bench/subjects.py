@@ -75,7 +75,10 @@ class Subject(Protocol):
         """The method that clients call."""
 
     async def serve(self, workload: Workload, address: str) -> Server:
-        """Start a server on ``tcp://127.0.0.1:0`` or ``unix:///path``."""
+        """Start a server on ``tcp://127.0.0.1:0``, ``tls://127.0.0.1:0`` or ``unix:///path``.
+
+        Certificates for TLS are those of :func:`rpcproto.bench.certificates.of_this_run`.
+        """
 
     async def connect(self, workload: Workload, address: str) -> Client:
         """Connect to what :attr:`Server.address` said."""

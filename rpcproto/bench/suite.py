@@ -23,6 +23,7 @@ __all__ = [
     "CAVEATS",
     "STANDARD_ROWS",
     "STANDARD_SUBJECTS",
+    "TLS_ROWS",
     "Cell",
     "Criterion",
     "Progress",
@@ -117,6 +118,20 @@ STANDARD_ROWS = (
     ),
 )
 """The rows of the design, with what they must reach."""
+
+TLS_ROWS = tuple(
+    Row(
+        name=f"TLS {name}",
+        workload=Workload(bytes=size, procs=procs, concurrency=window, transport="tls"),
+        targets=(_rate("ceiling", least), _rate("streams", peers)),
+    )
+    for name, size, procs, window, least, peers in (
+        ("10 B x 64", 10, 1, 64, 0.40, 3.0),
+        ("10 KB 3 x 16", 10_000, 3, 16, 0.60, 3.0),
+        ("1 MB 3 x 1", 1_000_000, 3, 1, 0.70, 1.3),
+    )
+)
+"""The rows over TLS; the ceiling is C over OpenSSL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ __all__ = ["CODECS", "HANDLERS", "SMALL_REPLY", "TRANSPORTS", "Result", "Workloa
 
 HANDLERS = ("sync", "async", "thread")
 CODECS = ("raw", "msgpack")
-TRANSPORTS = ("tcp", "unix")
+TRANSPORTS = ("tcp", "tls", "unix")
 
 SMALL_REPLY = b"0123456789"
 """What a handler answers unless it echoes: as many bytes as the smallest standard payload."""
@@ -57,7 +57,7 @@ class Workload:
     """``"raw"``: bytes as they are. ``"msgpack"``: a small dict that holds the bytes."""
 
     transport: str = "tcp"
-    """``"tcp"`` on the loopback interface, or ``"unix"``."""
+    """``"tcp"`` on the loopback interface, ``"tls"`` over it, or ``"unix"``."""
 
     uvloop: bool = field(default_factory=_has_uvloop)
     """Whether both sides run on uvloop; by default where it is installed."""

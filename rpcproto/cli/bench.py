@@ -43,6 +43,7 @@ Examples:
   rpcproto bench --handler async --no-uvloop --json | jq .rps
   rpcproto bench -c 64 --against ceiling --against streams
   rpcproto bench --suite --json > figures.json
+  rpcproto bench --suite --ssl            the rows over TLS
 
 \b
 Exit codes: 0 measured, 1 a run failed, or with --suite a goal was missed,
@@ -68,6 +69,12 @@ Exit codes: 0 measured, 1 a run failed, or with --suite a goal was missed,
     help=f"How long to measure, after a short warm-up.{_default('seconds')}",
 )
 @click.option("--unix", "transport", flag_value="unix", help="Over a Unix socket instead of TCP on loopback.")
+@click.option(
+    "--ssl",
+    "transport",
+    flag_value="tls",
+    help="Over TLS 1.3 instead of plain TCP. With --suite: the rows for TLS. It needs trustme.",
+)
 @click.option(
     "--uvloop/--no-uvloop",
     default=None,
@@ -134,9 +141,10 @@ def bench(
     if suite:
         subjects = (*engine.STANDARD_SUBJECTS, *against)
         changes.setdefault("seconds", QUICK_SECONDS)
-        work = engine.Suite(subjects=subjects, repeats=repeats or 5, benchmarks=benchmarks, **changes)
+        rows = engine.TLS_ROWS if changes.get("transport") == "tls" else engine.STANDARD_ROWS
+        work = engine.Suite(rows, subjects=subjects, repeats=repeats or 5, benchmarks=benchmarks, **changes)
     else:
-        rows = [dataclasses.replace(row, subjects=()) for row in engine.STANDARD_ROWS]
+        rows = tuple(dataclasses.replace(row, subjects=()) for row in engine.STANDARD_ROWS)
         subjects = (*QUICK_SUBJECTS, *against)
         work = engine.Suite(rows, subjects=subjects, repeats=1, benchmarks=benchmarks, seconds=QUICK_SECONDS)
     return _suite(work, as_json, judge=suite)

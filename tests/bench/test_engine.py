@@ -64,6 +64,7 @@ def test_every_subject(subject: str) -> None:
         {"codec": "msgpack"},
         {"procs": 2, "bytes": 100_000, "echo": True},
         {"transport": "unix"},
+        {"transport": "tls", "bytes": 100_000, "echo": True},
         {"uvloop": False, "concurrency": 1},
     ],
     ids=str,

@@ -10,6 +10,7 @@ import pytest
 
 from rpcproto.bench import (
     STANDARD_ROWS,
+    TLS_ROWS,
     BenchmarkFailed,
     Result,
     Row,
@@ -156,3 +157,12 @@ def test_the_standard_rows() -> None:
     for each in STANDARD_ROWS:
         assert Target(figure="cpu_us_per_call", against="prototype", at_most=1.25) in each.targets
         assert all(hasattr(make_result(), target.figure) for target in each.targets)
+
+
+def test_the_rows_over_tls() -> None:
+    assert {each.name: each.targets[0].at_least for each in TLS_ROWS} == {
+        "TLS 10 B x 64": 0.4,
+        "TLS 10 KB 3 x 16": 0.6,
+        "TLS 1 MB 3 x 1": 0.7,
+    }
+    assert all(each.workload.transport == "tls" for each in TLS_ROWS)

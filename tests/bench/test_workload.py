@@ -43,7 +43,7 @@ def make_result(**changes: Any) -> Result:
         ({"warmup": -1}, "warmup must be a number of seconds"),
         ({"handler": "process"}, "handler must be one of sync, async, thread, not 'process'"),
         ({"codec": "pickle"}, "codec must be one of raw, msgpack, not 'pickle'"),
-        ({"transport": "udp"}, "transport must be one of tcp, unix, not 'udp'"),
+        ({"transport": "udp"}, "transport must be one of tcp, tls, unix, not 'udp'"),
     ],
 )
 def test_wrong_fields(change: dict[str, Any], text: str) -> None:

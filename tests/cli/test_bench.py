@@ -67,7 +67,10 @@ def test_the_flags_describe_the_workload(command):
     assert [("rpcproto", expected)] == WORKLOADS
 
 
-@pytest.mark.parametrize(("flag", "change"), [("-c 1", {"concurrency": 1}), ("--unix", {"transport": "unix"})])
+@pytest.mark.parametrize(
+    ("flag", "change"),
+    [("-c 1", {"concurrency": 1}), ("--unix", {"transport": "unix"}), ("--ssl", {"transport": "tls"})],
+)
 def test_what_is_not_given_has_its_default(command, flag, change):
     assert command("bench", *flag.split()).exit_code == 0
     assert [("rpcproto", replace(engine.Workload(), **change))] == WORKLOADS
@@ -183,3 +186,9 @@ def test_ctrl_c_in_the_suite_keeps_what_was_measured(command, monkeypatch):
     assert result.exit_code == 130
     assert "10 B x 64" in result.stdout
     assert "dict x 64" not in result.stdout
+
+
+def test_the_suite_over_tls_has_rows_of_its_own(command):
+    report = json.loads(command("bench", "--suite", "--ssl", "--repeats", "1", "--json").stdout)
+    assert [row["name"] for row in report["rows"]] == [row.name for row in engine.TLS_ROWS]
+    assert {workload.transport for _, workload in WORKLOADS} == {"tls"}
