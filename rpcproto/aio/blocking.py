@@ -17,6 +17,7 @@ from rpcproto.config import Limits, Timeouts
 from rpcproto.connection.budget import ReassemblyBudget
 from rpcproto.errors import ConnectionLost
 from rpcproto.serialization.codec import Codec
+from rpcproto.transports import TLSSource
 
 __all__ = ["BlockingClient", "connect_blocking"]
 
@@ -81,6 +82,8 @@ class BlockingClient(BlockingPeer):
 def connect_blocking(
     address: str,
     *,
+    ssl: TLSSource | None = None,
+    server_hostname: str | None = None,
     service: Any = None,
     codec: str | Codec = "msgpack",
     limits: Limits | None = None,
@@ -96,7 +99,8 @@ def connect_blocking(
         address: such as ``tcp://127.0.0.1:1234`` or ``unix:///run/x.sock``.
         service: what the server may call back over this connection. Its handlers run on the event loop that all
             blocking clients share; those that wait or compute are to be declared with ``thread=True``.
-        codec, limits, timeouts, tracebacks, allocate, max_threads, budget: as for :func:`~rpcproto.connect`.
+        ssl, server_hostname, codec, limits, timeouts, tracebacks, allocate, max_threads, budget: as for
+            :func:`~rpcproto.connect`.
 
     Raises:
         ConfigurationError: an argument makes no sense.
@@ -106,6 +110,8 @@ def connect_blocking(
     """
     client = connect(
         address,
+        ssl=ssl,
+        server_hostname=server_hostname,
         service=service,
         codec=codec,
         limits=limits,

@@ -62,6 +62,16 @@ class BlockingPeer:
         return self._peer.closed or self._portal.ended is not None
 
     @property
+    def certificate(self) -> dict[str, Any] | None:
+        """See :attr:`Peer.certificate <rpcproto.aio.peer.Peer.certificate>`."""
+        return self._peer.certificate
+
+    @property
+    def certificate_der(self) -> bytes | None:
+        """See :attr:`Peer.certificate_der <rpcproto.aio.peer.Peer.certificate_der>`."""
+        return self._peer.certificate_der
+
+    @property
     def state(self) -> dict[Any, Any]:
         """A dict for the application's own use: the one of :class:`Peer`."""
         return self._peer.state

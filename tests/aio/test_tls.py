@@ -13,6 +13,7 @@ import rpcproto
 from rpcproto import TLS, ConfigurationError, Limits
 from rpcproto.testing import pair
 from tests._certificates import authority, mutual
+from tests.aio._blocking import served
 from tests.aio._ends import Kit
 from tests.aio._tls import TLS_ADDRESS, port_of, refused, server_only, trusting
 
@@ -56,6 +57,14 @@ def test_mutual(run):
         assert peers[0].certificate_der
 
     run(main())
+
+
+def test_blocking(blocking_loop):
+    with served({"echo": lambda x: x}, TLS_ADDRESS, ssl=mutual()) as server:
+        with rpcproto.connect_blocking(server.address, ssl=mutual(), server_hostname="localhost") as client:
+            assert client.request("echo", bytes(3_000_000)) == bytes(3_000_000)
+            assert client.certificate["notAfter"]
+            assert client.certificate_der
 
 
 def test_without_tls_there_is_no_certificate(run):
