@@ -15,5 +15,6 @@ cdef class Connection(Flowing):
     cpdef object lost(self, object error)
     @cython.locals(call=PendingCall, flow=Flow, running=RunningCall, nearest=double, late=list)
     cpdef double on_time(self, double now) except? -1.0
+    cdef object _open(self)
     @cython.locals(message=Assembly)
     cpdef object check_progress(self, double now)

@@ -2,7 +2,7 @@
 
 Life of a connection::
 
-    WAITING ── peer's greeting ──> OPEN ── go_away(), or the peer's GOAWAY ──> DRAINING
+    WAITING ─ greeting, proofs ──> OPEN ── go_away(), or the peer's GOAWAY ──> DRAINING
        │                            │                                            │
        └────────────────────────────┴── breach, fatal GOAWAY, lost() ────────────┴──> CLOSED
 
@@ -15,13 +15,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rpcproto.connection import _states as states
+from rpcproto.connection.authentication import check_mechanism
 from rpcproto.connection.failures import failure
 from rpcproto.connection.flowing import Flowing
 from rpcproto.connection.window import ReceiveWindow
 from rpcproto.errors import ConnectionLost, DeadlineExceeded, GoingAway, Overloaded, RemoteProtocolError
 from rpcproto.wire import _tuning as tuning
 from rpcproto.wire import spec
-from rpcproto.wire.spec import ErrorCode, Mechanism
+from rpcproto.wire.spec import ErrorCode
 from rpcproto.wire.spec import FrameType as Kind
 
 if TYPE_CHECKING:
@@ -146,17 +147,27 @@ class Connection(Flowing):
                 return
 
     def on_greeting(self, greeting: Greeting) -> int:
-        if greeting.mechanism != Mechanism.NONE:
-            raise RemoteProtocolError(
-                f"the peer wants to authenticate by mechanism {greeting.mechanism}, this side by none",
-                code=ErrorCode.AUTHENTICATION,
-            )
+        authentication = self.authentication
+        check_mechanism(greeting.mechanism, authentication is not None)
         self.greeting = greeting
+        if authentication is None:
+            self._open()
+        else:
+            assert self.decoder is not None
+            assert self.decoder.greeting is not None
+            self.decoder.guard(True)
+            nonce = authentication.begin(self.decoder.greeting)
+            self.outbox.control.frame(spec.AUTH, 0, authentication.NONCE, 0, nonce)
+        return 0
+
+    def _open(self) -> None:
+        """Nothing is in the way of calls any more."""
+        greeting = self.greeting
+        assert greeting is not None
         self.peer_max_message = greeting.max_message
         self.outbox.open(greeting.connection_window, greeting.call_window, greeting.max_frame)
         self.state = states.OPEN
         self.handler.on_open()
-        return 0
 
     def on_cancel(self, call_id: int, code: int) -> int:
         self.outbox.reading = True
@@ -234,6 +245,8 @@ class Connection(Flowing):
             self._close(error)
             self.handler.on_end(error)
             return 0
+        if self.state == states.WAITING:
+            raise RemoteProtocolError("a GOAWAY without an error before the proofs", code=ErrorCode.AUTHENTICATION)
         first = self.state == states.OPEN
         self.state = states.DRAINING
         if last_call_id < spec.CALL_ID_MAX:
@@ -257,7 +270,18 @@ class Connection(Flowing):
         return 0
 
     def on_auth(self, step: int, payload: bytes) -> int:
-        raise RemoteProtocolError("an AUTH frame where no authentication was agreed", code=ErrorCode.AUTHENTICATION)
+        authentication = self.authentication
+        if authentication is None:
+            raise RemoteProtocolError("an AUTH frame where nothing was to be proved", code=ErrorCode.AUTHENTICATION)
+        proof = authentication.receive(step, payload)
+        if proof is not None:
+            self.outbox.control.frame(spec.AUTH, 0, authentication.PROOF, 0, proof)
+        if authentication.done:
+            assert self.decoder is not None
+            self.authentication = None  # and with it the secret
+            self.decoder.guard(False)
+            self._open()
+        return 0
 
     def on_stray(self, kind: int, call_id: int) -> int:
         if not self._is_closed(call_id):

@@ -22,6 +22,7 @@ cdef class ConnectionState(FrameSink):
     cdef public object peer
     cdef public Decoder decoder
     cdef readonly object greeting
+    cdef public object authentication
     cdef readonly int state
     cdef readonly object end
     cdef readonly bint started_away

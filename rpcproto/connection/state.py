@@ -23,6 +23,7 @@ from rpcproto.wire.spec import ErrorCode, Role
 
 if TYPE_CHECKING:
     from rpcproto.config import Limits, Timeouts
+    from rpcproto.connection.authentication import Authentication
     from rpcproto.connection.budget import ReassemblyBudget
     from rpcproto.connection.handler import CallHandler
     from rpcproto.wire.decoder import Decoder
@@ -38,6 +39,8 @@ class ConnectionState(FrameSink):
     """Fields and end of a connection. See :class:`~rpcproto.connection.connection.Connection` for the arguments.
 
     Attributes:
+        authentication: set before the peer's greeting comes if both sides are to prove a secret; None again once they
+            have.
         state: WAITING, OPEN, DRAINING or CLOSED.
         end: why it is CLOSED.
         calls: our pending calls, by id.
@@ -47,6 +50,7 @@ class ConnectionState(FrameSink):
     """
 
     __slots__ = (
+        "authentication",
         "calls",
         "calls_opened",
         "calls_served",
@@ -104,6 +108,7 @@ class ConnectionState(FrameSink):
         self.peer = peer
         self.decoder: Decoder | None = None
         self.greeting: Greeting | None = None
+        self.authentication: Authentication | None = None
         self.state = states.WAITING
         self.end: BaseException | None = None
         self.started_away = False
@@ -180,6 +185,7 @@ class ConnectionState(FrameSink):
         """Enter CLOSED: end every call, once, and let go of everything."""
         self.state = states.CLOSED
         self.end = error
+        self.authentication = None
         if self.decoder is not None:
             self.decoder.stop()
         self.inbox.clear()

@@ -10,7 +10,12 @@ DISCARDED = 2
 AWAITING_GREETING = 0
 FRAMES = 1
 STOPPED = 2
-"""States of a decoder: waiting for the greeting, parsing frames, parsing nothing more."""
+AUTHENTICATING = 3
+"""States of a decoder: waiting for the greeting, parsing frames, parsing nothing more, parsing what may come before the
+peer has proved who it is."""
+
+AUTHENTICATING_MAX = 1032
+"""Longest payload then: that of the GOAWAY by which the peer refuses."""
 
 HEADROOM = 96 * 1024
 """Room before the read area, for the part of a frame that the last read left over: a small frame with its head."""

@@ -16,6 +16,7 @@ cdef class Decoder:
     cdef int quantum
     cdef readonly int state
     cdef readonly bint paused
+    cdef readonly bytes greeting
     cdef readonly dict assemblies
     cdef Assembly current
     cdef Py_ssize_t left
@@ -36,6 +37,7 @@ cdef class Decoder:
     cpdef object buffer_updated(self, Py_ssize_t nbytes)
     cpdef object resume(self)
     cpdef object pause(self)
+    cpdef object guard(self, bint on)
     cpdef object stop(self)
     cpdef object forget(self, uint64_t call_id)
     cpdef bint incomplete(self)
@@ -45,7 +47,10 @@ cdef class Decoder:
     cdef object _received(self, Py_ssize_t nbytes)
     @cython.locals(done=Py_ssize_t)
     cdef object _run(self, bytearray data, Py_ssize_t start, Py_ssize_t stop)
+    cdef Py_ssize_t _early(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t stop) except -1
     cdef Py_ssize_t _greeting(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t stop) except -1
+    @cython.locals(at=Py_ssize_t, end=Py_ssize_t, length=uint32_t, kind=int, aux=int, call_id=uint64_t)
+    cdef Py_ssize_t _authenticating(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t stop) except -1
     @cython.locals(at=Py_ssize_t, begin=Py_ssize_t, end=Py_ssize_t, quota=int, length=uint32_t, kind=int, flags=int,
                    aux=int, call_id=uint64_t)
     cdef Py_ssize_t _parse(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t stop) except -1

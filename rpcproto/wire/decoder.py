@@ -42,6 +42,9 @@ class Decoder:
         max_metadata: largest metadata block accepted, in bytes.
         max_buffers: most buffers of a message.
         quantum: frames parsed before the rest waits for :meth:`resume`.
+
+    Attributes:
+        greeting: the bytes of the peer's greeting, while the sink is told of it.
     """
 
     __slots__ = (
@@ -50,6 +53,7 @@ class Decoder:
         "current",
         "direct",
         "frames",
+        "greeting",
         "head",
         "left",
         "max_frame",
@@ -86,6 +90,7 @@ class Decoder:
         self.quantum = quantum
         self.state = tuning.AWAITING_GREETING
         self.paused = False
+        self.greeting: bytes | None = None
         self.assemblies: dict[int, Assembly] = {}
         self.current: Assembly | None = None
         self.left = 0
@@ -153,6 +158,11 @@ class Decoder:
         """Parse no further frame for now, not even from what was read already; :meth:`resume` goes on."""
         self.paused = True
 
+    def guard(self, on: bool) -> None:
+        """Take nothing but AUTH, and the GOAWAY that refuses. Switched on in ``on_greeting``, and off when the peer has
+        proved who it is."""
+        self.state = tuning.AUTHENTICATING if on else tuning.FRAMES
+
     def stop(self) -> None:
         """Parse nothing more, ever; what still comes is thrown away. Lets go of all memory."""
         self.state = tuning.STOPPED
@@ -217,8 +227,8 @@ class Decoder:
 
     def _run(self, data: bytearray, start: int, stop: int) -> None:
         """Parse one stretch of memory; keep what is left of it."""
-        if self.state == tuning.AWAITING_GREETING:
-            start = self._greeting(data, start, stop)
+        if self.state != tuning.FRAMES:
+            start = self._early(data, start, stop)
         done = self._parse(data, start, stop) if self.state == tuning.FRAMES else start
         if self.state == tuning.STOPPED:
             return
@@ -228,6 +238,14 @@ class Decoder:
                 self.sink.on_backlog()
         self.paused = False
 
+    def _early(self, data: bytearray, start: int, stop: int) -> int:
+        """What comes before calls may. Returns where it ends."""
+        if self.state == tuning.AWAITING_GREETING:
+            start = self._greeting(data, start, stop)
+        if self.state == tuning.AUTHENTICATING:
+            start = self._authenticating(data, start, stop)
+        return start
+
     def _greeting(self, data: bytearray, start: int, stop: int) -> int:
         have = _bytes.copy_out(data, start, min(stop, start + GREETING_SIZE))
         check_magic(have[:8])
@@ -235,8 +253,33 @@ class Decoder:
             return start
         greeting = decode_greeting(have, self.role)
         self.state = tuning.FRAMES
+        self.greeting = have
         self.sink.on_greeting(greeting)
+        self.greeting = None
         return start + GREETING_SIZE
+
+    def _authenticating(self, data: bytearray, start: int, stop: int) -> int:
+        """Handle the frames before the peer has proved who it is: AUTH, and the GOAWAY by which it refuses. All else is
+        a breach by its header alone. Returns where the first frame that is not whole begins."""
+        at = start
+        while at < stop and self.state == tuning.AUTHENTICATING:
+            self.need = spec.HEADER_SIZE
+            if stop - at < spec.HEADER_SIZE:
+                break
+            length, kind, _, aux, call_id = _bytes.get_header(data, at)
+            if (kind != spec.AUTH and kind != spec.GOAWAY) or length > tuning.AUTHENTICATING_MAX:  # noqa: PLR1714
+                raise RemoteProtocolError(
+                    f"a frame of type {kind} and {length} bytes before the peer has proved that it knows the secret",
+                    code=ErrorCode.AUTHENTICATION,
+                )
+            end = at + spec.HEADER_SIZE + length
+            if end > stop:
+                self.need = end - at
+                break
+            self.frames += 1
+            self._control(data, at + spec.HEADER_SIZE, end, kind, aux, call_id)
+            at = end
+        return at
 
     def _parse(self, data: bytearray, start: int, stop: int) -> int:
         """Handle the frames from ``start`` on; returns where the first one that is not whole begins."""

@@ -191,7 +191,8 @@ ANSWERS = {
     "another version": (greeting()[:8] + b"\x02" + greeting()[9:], "version"),
     "a must-capability": (greeting()[:12] + b"\x01\0\0\0" + greeting()[16:], "capabilit"),
     "the same role": (greeting(Role.INITIATOR), "role"),
-    "another mechanism": (greeting()[:11] + b"\x01" + greeting()[12:], "mechanism"),
+    "another mechanism": (greeting()[:11] + b"\x01" + greeting()[12:], "shared secret"),
+    "an unknown mechanism": (greeting()[:11] + b"\x09" + greeting()[12:], "mechanism 9"),
     "an absurd limit": (greeting()[:20] + b"\0\0\0\0" + greeting()[24:], "frame"),
 }
 

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from rpcproto.wire import spec
 from rpcproto.wire.spec import Role
 from tests.conftest import failed_key
+from tests.connection import proving
 from tests.connection.pairing import Clock, ConnectionPair, Side
+from tests.wire.frames import Frame
 
 
 def failed(request: pytest.FixtureRequest) -> bool:
@@ -61,3 +64,30 @@ def make_side(request: pytest.FixtureRequest) -> Iterator[Callable[..., Side]]:
 def side(make_side: Callable[..., Side]) -> Side:
     """An acceptor with small windows, whose peer the test plays."""
     return make_side()
+
+
+@pytest.fixture
+def asking(make_side: Callable[..., Side]) -> Callable[..., Side]:
+    """``asking(role)`` makes a side that is greeted and has sent its nonce; the peer has sent nothing else."""
+
+    def make(role: int = Role.ACCEPTOR, *secrets: bytes, nonce: bytes | None = None) -> Side:
+        side = proving.expect(make_side(role, greet=False), *(secrets or (proving.SECRET,)), nonce=nonce)
+        side.receive(proving.GREETINGS[Role(3 - role)])
+        assert side.sent() == [Frame(spec.AUTH, 0, 1, 0, proving.NONCES[Role(role)] if nonce is None else nonce)]
+        return side
+
+    return make
+
+
+@pytest.fixture(
+    params=[(role, stage) for role in Role for stage in ("nonce", "proof")],
+    ids=lambda param: f"{param[0].name}-{param[1]}",
+)
+def half(request: pytest.FixtureRequest, asking: Callable[..., Side]) -> Side:
+    """A side at each point at which the peer still has something to prove."""
+    role, stage = request.param
+    side = asking(role)
+    if stage == "proof":
+        side.receive(proving.told(side))
+        side.sent()
+    return side
