@@ -48,7 +48,7 @@ from .errors import (
 )
 from .serialization import Codec
 from .serialization.registry import register as register_codec
-from .transports import TLS
+from .transports import TLS, Credentials
 
 __version__ = "0.1.0"
 
@@ -68,6 +68,7 @@ __all__ = [
     "ConnectFailed",
     "ConnectionClosed",
     "ConnectionLost",
+    "Credentials",
     "DeadlineExceeded",
     "GoingAway",
     "InternalError",

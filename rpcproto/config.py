@@ -39,10 +39,11 @@ class Limits:
     MB/s."""
 
     max_message: int = GIB
-    """Largest message received, body and buffers together. For local peers; see ``max_message_remote``."""
+    """Largest message received, body and buffers together. For peers on this machine, or that have
+    authenticated; see ``max_message_remote``."""
 
     max_message_remote: int = 16 * MIB
-    """The same for peers on other machines that have not authenticated: what a stranger can make us reserve."""
+    """The same for peers on other machines where no secret is to be proved: what a stranger can make us reserve."""
 
     max_metadata: int = 16 * KIB
     """Largest metadata block received (gRPC's hard limit for headers, channel_arg_names.h)."""
@@ -117,7 +118,7 @@ class Timeouts:
     ``connect`` as well. asyncio's 60 s would hold what an idle connection costs for six times as long."""
 
     greeting: float = 10.0
-    """For the peer's greeting, counted from the connection being made."""
+    """For the peer's greeting, and its proof of the shared secret, counted from the connection being made."""
 
     request: float | None = 30.0
     """Deadline of a request that names none. gRPC's "omitted is infinite" is the usual cause of hangs."""

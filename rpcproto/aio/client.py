@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -12,6 +12,7 @@ from rpcproto.aio.link import Link
 from rpcproto.aio.options import MAX_THREADS, Allocate, Options
 from rpcproto.aio.peer import Peer
 from rpcproto.aio.reply import Reply
+from rpcproto.aio.secret import Secret
 from rpcproto.aio.stream import Channel, Stream
 from rpcproto.aio.typed import Typed
 from rpcproto.config import Limits, Timeouts
@@ -171,7 +172,7 @@ class Client(Typed):
         self.notify = self._link.peer.notify  # type: ignore[method-assign]
 
     async def _open(self) -> Link:
-        """Make a connection, and wait for the greeting of the server."""
+        """Make a connection, and wait until the server has greeted, and proved what it has to."""
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def on_open(link: Link) -> None:
@@ -192,6 +193,8 @@ class Client(Typed):
                 self._address, lambda: link, timeout=self._options.timeouts.connect, security=self._security
             )
             await opened
+            if link.connection.end is not None:  # turned away in the same breath
+                raise ConnectFailed(f"{self._address}: {link.connection.end}", address=self._address)
         except BaseException:
             opened.cancel()
             link.abort()
@@ -214,6 +217,8 @@ def connect(
     allocate: Allocate | None = None,
     max_threads: int = MAX_THREADS,
     budget: ReassemblyBudget | None = None,
+    secret: Secret | Callable[[], Secret] | None = None,
+    insecure: bool = False,
 ) -> Client:
     """Connect to a server: ``async with connect(address) as client`` or ``client = await connect(address)``.
 
@@ -229,10 +234,15 @@ def connect(
         allocate: hook ``allocate(sizes) -> writable buffers`` for the memory of large received messages.
         max_threads: threads for handlers declared with ``thread=True``.
         budget: reassembly budget; by default that of the process.
+        secret: what both sides must prove that they know, without telling it: bytes or text (its UTF-8 bytes), at least
+            16 bytes; or a function without arguments that returns one, called at each connecting.
+        insecure: at a ``unix:`` address, accept a server of another user than this one or root, who has no secret to
+            prove.
 
     Raises:
         ConfigurationError: an argument makes no sense.
-        ConnectFailed: when it is entered or awaited: nobody was reached, or it does not speak this protocol.
+        ConnectFailed: when it is entered or awaited: nobody was reached, it does not speak this protocol, or one side
+            did not accept the other.
     """
     transports.parse(address)
     options = Options(
@@ -244,6 +254,9 @@ def connect(
         allocate=allocate,
         max_threads=max_threads,
         budget=budget,
+        secret=secret,
+        several=False,
+        insecure=insecure,
     )
     security = transports.secure(
         ssl,

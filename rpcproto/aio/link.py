@@ -18,22 +18,22 @@ Whichever it is, ``connection_lost`` comes last, and ends what is left.
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING, Any, cast
 
 from rpcproto import _clock, transports
+from rpcproto._logs import log
 from rpcproto.aio import _tuning as tuning
 from rpcproto.aio.discard import Discard
 from rpcproto.aio.peer import Peer
 from rpcproto.aio.writer import Writer
 from rpcproto.errors import ConnectionClosed, ConnectionLost
-from rpcproto.wire.greeting import Greeting
-from rpcproto.wire.spec import ErrorCode
+from rpcproto.wire.spec import ErrorCode, Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Executor
 
+    from rpcproto.aio.identity import Identity
     from rpcproto.aio.session import Session
     from rpcproto.connection.budget import ReassemblyBudget
 
@@ -42,8 +42,6 @@ _CLOSE_WAIT = 0.25
 
 _NEVER = float("inf")
 
-_INCARNATION = int.from_bytes(os.urandom(8), "little")
-
 
 class Link(asyncio.BufferedProtocol):
     """One connection.
@@ -51,8 +49,9 @@ class Link(asyncio.BufferedProtocol):
     Args:
         session: its calls.
         role: ours.
+        identity: of the peer.
         budget: the reassembly budget.
-        on_open: called with the link when the peer's greeting has come.
+        on_open: called with the link when the peer has greeted, and proved what it had to.
         on_close: called with the link when it is over, and again when a handler has ended after that.
         executor: makes or returns the executor for handlers in threads.
     """
@@ -61,6 +60,7 @@ class Link(asyncio.BufferedProtocol):
         self,
         session: Session,
         role: int,
+        identity: Identity,
         budget: ReassemblyBudget,
         on_open: Callable[[Link], None],
         on_close: Callable[[Link], None],
@@ -68,9 +68,9 @@ class Link(asyncio.BufferedProtocol):
     ) -> None:
         self.session = session
         self.role = role
+        self.identity = identity
         self.executor = executor
         self.transport: asyncio.Transport | None = None
-        self.certificate: transports.Certificate | None = None
         self.closed = asyncio.Event()
         self.opened = False
         self.heard = 0.0
@@ -103,7 +103,6 @@ class Link(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)  # uvloop's are none by inheritance
         session = self.session
-        limits = session.limits
         self.transport = transport
         if self._unwanted:
             transport.abort()
@@ -113,23 +112,12 @@ class Link(asyncio.BufferedProtocol):
             transport.set_write_buffer_limits(tuning.HAND_OVER, 0)
         else:
             transport.set_write_buffer_limits(0, 0)
-        self.certificate = transports.peer_certificate(transport)
         self.connection.peer = transports.describe_peer(transport)
-        if transports.is_local_peer(transport) or self.certificate is not None:
-            self.connection.max_message = limits.max_message
         session.writer = Writer(session.loop, transport, transports.direct_descriptor(transport), self.connection)
-        silence = session.timeouts.heartbeat
-        greeting = Greeting(
-            role=self.role,
-            incarnation=_INCARNATION,
-            max_frame=limits.max_frame,
-            max_message=self.connection.max_message,
-            call_window=limits.call_window,
-            connection_window=limits.connection_window,
-            max_running=limits.max_running,
-            silence_ms=0 if silence is None else max(1, int(silence * 1000)),
-        )
-        transport.write(greeting.encode())
+        transport.write(self.identity.meet(transport, self.connection, session.limits, session.timeouts))
+        if refusal := self.identity.refusal():
+            self.connection.abandon(ErrorCode.AUTHENTICATION, refusal)
+            return
         self.heard = _clock.monotonic()
         self._check_at(self.heard + session.timeouts.greeting)
 
@@ -169,8 +157,9 @@ class Link(asyncio.BufferedProtocol):
     # -- The session calls ---------------------------------------------------------------------------------------------
 
     def on_open(self) -> None:
-        """The peer's greeting has come."""
+        """The peer's greeting has come, and its proof if it owed one."""
         self.opened = True
+        self.identity.opened()
         greeting = self.connection.greeting
         assert greeting is not None
         timeouts = self.session.timeouts
@@ -225,6 +214,8 @@ class Link(asyncio.BufferedProtocol):
         if self.connection.outbox.control.size == 0:
             transport.abort()
             return
+        if self.role == Role.ACCEPTOR and getattr(error, "code", 0) == ErrorCode.AUTHENTICATION:
+            log.warning("turned away %s: %s", self.connection.peer, error)
         writer.flush()
         self._part(transport, self.session.timeouts.linger)
 
@@ -237,7 +228,10 @@ class Link(asyncio.BufferedProtocol):
         lateness = now - self.next_check
         self.next_check = _NEVER
         if not self.opened:
-            connection.abandon(ErrorCode.GREETING, f"no greeting within {session.timeouts.greeting:g} s")
+            code, what = ErrorCode.GREETING, "no greeting"
+            if connection.greeting is not None:
+                code, what = ErrorCode.AUTHENTICATION, "no proof of the shared secret"
+            connection.abandon(code, f"{what} within {session.timeouts.greeting:g} s")
             return _NEVER
         if lateness > self._interval:
             self.heard += lateness  # the loop stood still: what the peer sent meanwhile is not read yet

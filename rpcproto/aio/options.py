@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
+from rpcproto.aio.identity import Identity
 from rpcproto.aio.link import Link
 from rpcproto.aio.runtime import Runtime, default_budget, runtime
+from rpcproto.aio.secret import Secrets, SecretSource
 from rpcproto.aio.service import build_registry
 from rpcproto.aio.serving import Entry
 from rpcproto.aio.session import Session
@@ -34,6 +36,9 @@ class Options:
         allocate: hook that gives the memory for large received messages.
         max_threads: threads for handlers declared with ``thread=True``.
         budget: reassembly budget; by default the one that all connections of the process share.
+        secret: what both sides have to prove, or None.
+        several: whether a sequence of secrets makes sense.
+        insecure: whether processes of other users are welcome at a ``unix:`` address without a secret.
 
     Raises:
         ConfigurationError: one of them makes no sense.
@@ -50,6 +55,9 @@ class Options:
         allocate: Allocate | None,
         max_threads: int,
         budget: ReassemblyBudget | None,
+        secret: SecretSource | None,
+        several: bool,
+        insecure: bool,
     ) -> None:
         self.entries = (
             {} if service is None else {name: Entry(handler) for name, handler in build_registry(service).items()}
@@ -67,16 +75,23 @@ class Options:
         self.allocate = allocate
         self.max_threads = max_threads
         self.budget = budget if budget is not None else default_budget()
+        self.secrets = None if secret is None else Secrets(secret, several)
+        self.insecure = bool(insecure)
         self._executor: HandlerThreads | None = None
         self._runtime: Runtime | None = None  # kept between two connections
 
     def link(self, role: int, on_open: Callable[[Link], None], on_close: Callable[[Link], None]) -> Link:
-        """The protocol of a new connection, on the running loop."""
+        """The protocol of a new connection, on the running loop.
+
+        Raises:
+            ConfigurationError: this side connects, and the function given as ``secret=`` does not give one.
+        """
         self._runtime = runtime()
         session = Session(
             self._runtime, self.entries, self.codec, self.limits, self.timeouts, self.tracebacks, self.allocate
         )
-        return Link(session, role, self.budget, on_open, on_close, self.executor)
+        identity = Identity(role, self.secrets, self.insecure)
+        return Link(session, role, identity, self.budget, on_open, on_close, self.executor)
 
     def executor(self) -> Executor:
         """The threads for handlers; made when the first one needs them."""

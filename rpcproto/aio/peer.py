@@ -13,6 +13,7 @@ from rpcproto.errors import DeadlineExceeded
 if TYPE_CHECKING:
     from rpcproto.aio.link import Link
     from rpcproto.aio.session import Session
+    from rpcproto.transports import Credentials
 
 __all__ = ["Peer"]
 
@@ -51,6 +52,18 @@ class Peer(Typed):
         return self._link.connection.end is not None
 
     @property
+    def authenticated(self) -> bool:
+        """Whether it is known who the peer is: it has proved the shared secret; or holds a certificate that was verified
+        (``tls:``); or is a process of this user or root (``unix:``), or this process (``inproc:``)."""
+        return self._link.identity.authenticated
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """Process, user and group of the peer at a ``unix:`` address, as they were at connecting; None elsewhere, and
+        where the system does not tell (neither Linux nor macOS)."""
+        return self._link.identity.credentials
+
+    @property
     def blocking(self) -> BlockingPeer:
         """The same peer for threads other than that of the loop, such as handlers declared with ``thread=True``."""
         return BlockingPeer(self, self._session.runtime.portal)
@@ -61,13 +74,13 @@ class Peer(Typed):
 
         None without TLS, if the peer showed none, or if the context does not verify it.
         """
-        certificate = self._link.certificate
+        certificate = self._link.identity.certificate
         return None if certificate is None else certificate.fields
 
     @property
     def certificate_der(self) -> bytes | None:
         """The whole of :attr:`certificate`, in DER."""
-        certificate = self._link.certificate
+        certificate = self._link.identity.certificate
         return None if certificate is None else certificate.der
 
     async def ping(self, timeout: float | None = 10.0) -> float:

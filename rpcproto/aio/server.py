@@ -12,6 +12,7 @@ from rpcproto.aio.conformance import check_all
 from rpcproto.aio.link import Link
 from rpcproto.aio.options import MAX_THREADS, Allocate, Options
 from rpcproto.aio.peer import Peer
+from rpcproto.aio.secret import SecretSource
 from rpcproto.config import Limits, Timeouts
 from rpcproto.connection.budget import ReassemblyBudget
 from rpcproto.errors import ConfigurationError, LocalProtocolError
@@ -33,16 +34,10 @@ class Server:
     """Listeners and the connections they accepted. Made by :func:`serve`; an async context manager, and awaitable."""
 
     def __init__(
-        self,
-        addresses: tuple[str, ...],
-        options: Options,
-        insecure: bool,
-        sock: socket.socket | None,
-        security: Security | None = None,
+        self, addresses: tuple[str, ...], options: Options, sock: socket.socket | None, security: Security | None
     ) -> None:
         self._wanted = addresses
         self._options = options
-        self._insecure = insecure
         self._sock = sock
         self._security = security
         self._listeners: list[Listener] = []
@@ -123,10 +118,14 @@ class Server:
             raise ConfigurationError("this server was started before; make another one by serve()")
         self._started = True
         try:
+            secrets = self._options.secrets
+            if secrets is not None:
+                secrets.now()  # a function that fails does so here
+            open_to_all = self._options.insecure or secrets is not None
             for address in self._wanted:
                 self._listeners.append(
                     await transports.listen(
-                        address, self._accept, insecure=self._insecure, sock=self._sock, security=self._security
+                        address, self._accept, insecure=open_to_all, sock=self._sock, security=self._security
                     )
                 )
                 if self._closing:
@@ -161,6 +160,7 @@ def serve(
     allocate: Allocate | None = None,
     max_threads: int = MAX_THREADS,
     budget: ReassemblyBudget | None = None,
+    secret: SecretSource | None = None,
 ) -> Server:
     """Serve calls: ``async with serve(service, address) as server`` or ``server = await serve(service, address)``.
 
@@ -171,8 +171,8 @@ def serve(
         ssl: for ``tls://``: a :class:`~rpcproto.TLS`, an :class:`ssl.SSLContext`, or a function that returns one for
             each handshake.
         implements: a Protocol, or a sequence of them, whose methods must all be there: as for :func:`~rpcproto.check`.
-        insecure: allow addresses that others than this user and machine can reach, though nobody has to
-            authenticate.
+        insecure: without a secret, allow addresses that other machines can reach, and processes of other users at
+            ``unix:`` addresses.
         sock: a bound stream socket to listen on; then there is one address, which only says the scheme.
         codec: name of the codec of calls to clients that name none.
         limits, timeouts: of this side.
@@ -180,9 +180,13 @@ def serve(
         allocate: hook ``allocate(sizes) -> writable buffers`` for the memory of large received messages.
         max_threads: threads for handlers declared with ``thread=True``.
         budget: reassembly budget; by default that of the process.
+        secret: what clients must prove that they know, and the server to them, without telling it: bytes or text (its
+            UTF-8 bytes), at least 16 bytes. Of a sequence each one is accepted. To change it while serving: a function
+            without arguments that returns one or a sequence, called at the start and for each connection; should it
+            fail, the client is turned away. Proofs do not encrypt what follows them.
 
     Raises:
-        ConfigurationError: an argument makes no sense, or needs ``insecure=True``.
+        ConfigurationError: an argument makes no sense, or needs ``secret=`` or ``insecure=True``.
         ConnectFailed: when it is entered or awaited: an address cannot be listened on.
     """
     if not addresses:
@@ -201,11 +205,14 @@ def serve(
         allocate=allocate,
         max_threads=max_threads,
         budget=budget,
+        secret=secret,
+        several=True,
+        insecure=insecure,
     )
     security = transports.secure(
         ssl, addresses, server=True, timeout=options.timeouts.handshake, limit=options.limits.max_handshakes
     )
-    return Server(addresses, options, insecure, sock, security)
+    return Server(addresses, options, sock, security)
 
 
 def _nothing(link: Link) -> None:

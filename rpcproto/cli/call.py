@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import click
 
@@ -12,6 +14,7 @@ from rpcproto.errors import RpcError
 from ._exit import ExitCode, exit_code, one_line, printable
 from ._json import dumps, parse_argument, pretty
 from ._run import run
+from ._secret import in_options, secret_from, secret_option
 
 __all__ = ["call"]
 
@@ -61,6 +64,7 @@ Exit codes:
     show_default=True,
     help="How values travel: msgpack, or raw for a method that takes one piece of bytes.",
 )
+@secret_option
 @click.option("-v", "--verbose", is_flag=True, help="After an error in the handler, print its traceback too.")
 @click.option(
     "--json",
@@ -69,19 +73,27 @@ Exit codes:
     help='Print one JSON line, {"ok": true, "result": ..., "us": ...} or {"ok": false, "error": {...}}.',
 )
 def call(
-    address: str, method: str, arguments: tuple[str, ...], timeout: float, codec: str, verbose: bool, as_json: bool
+    address: str,
+    method: str,
+    arguments: tuple[str, ...],
+    timeout: float,
+    codec: str,
+    secret_file: Path | None,
+    verbose: bool,
+    as_json: bool,
 ) -> int:
     """Call METHOD of the service at ADDRESS once and print what it returns, as JSON.
 
     Each argument is a JSON text: 5, true, '"text"' (with its quotes), '[1, 2]', '{"key": null}'.
     """
     values = [_parse(number, text) for number, text in enumerate(arguments, 1)]
+    secret = secret_from(secret_file)
     try:
-        result, seconds = run(_call(address, method, values, timeout, codec))
+        result, seconds = run(_call(address, method, values, timeout, codec, secret))
     except RpcError as error:
         if as_json:
             click.echo(dumps({"ok": False, "error": _describe(error)}))
-        click.echo(f"rpcproto: {one_line(str(error))}", err=True)
+        click.echo(f"rpcproto: {one_line(in_options(error))}", err=True)
         if verbose and isinstance(error, rpcproto.RemoteError):
             trace = error.traceback or "(the peer sends no tracebacks; rpcproto serve does with --tracebacks)"
             click.echo(printable(trace).rstrip("\n"), err=True)
@@ -90,8 +102,16 @@ def call(
     return ExitCode.OK
 
 
-async def _call(address: str, method: str, values: list[object], timeout: float, codec: str) -> tuple[object, float]:
-    async with rpcproto.connect(address, codec=codec, timeouts=rpcproto.Timeouts(connect=timeout)) as client:
+async def _call(
+    address: str,
+    method: str,
+    values: list[object],
+    timeout: float,
+    codec: str,
+    secret: Callable[[], bytes] | None,
+) -> tuple[object, float]:
+    timeouts = rpcproto.Timeouts(connect=timeout)
+    async with rpcproto.connect(address, codec=codec, timeouts=timeouts, secret=secret) as client:
         started = time.perf_counter()
         result = await client.request(method, *values, timeout=timeout)
         return result, time.perf_counter() - started

@@ -6,6 +6,8 @@ import asyncio
 import itertools
 import statistics
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import click
 
@@ -15,6 +17,7 @@ from rpcproto.errors import RpcError
 from ._exit import ExitCode, one_line
 from ._json import dumps
 from ._run import run
+from ._secret import in_options, secret_from, secret_option
 
 __all__ = ["ping"]
 
@@ -59,8 +62,9 @@ stopped answering, 2 wrong usage, 130 Ctrl-C.
     metavar="SECONDS",
     help="How long to wait for the connection, and for each answer.",
 )
+@secret_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead; times are in us.")
-def ping(address: str, count: int, interval: float, timeout: float, as_json: bool) -> int:
+def ping(address: str, count: int, interval: float, timeout: float, secret_file: Path | None, as_json: bool) -> int:
     """Connect to ADDRESS and measure how long a ping takes there and back.
 
     A ping is answered by the peer's event loop, ahead of all that is queued, and runs no handler: it shows the
@@ -68,14 +72,14 @@ def ping(address: str, count: int, interval: float, timeout: float, as_json: boo
     """
     session = Session(address, as_json)
     try:
-        run(session.ping(count, interval, timeout))
+        run(session.ping(count, interval, timeout, secret_from(secret_file)))
     except KeyboardInterrupt:
         click.echo(err=True)  # ends the line in which a terminal shows ^C
         session.summary()
         return ExitCode.INTERRUPTED
     except RpcError as error:
         session.summary()
-        click.echo(f"rpcproto: {one_line(str(error))}", err=True)
+        click.echo(f"rpcproto: {one_line(in_options(error))}", err=True)
         return ExitCode.USAGE if isinstance(error, rpcproto.ConfigurationError) else ExitCode.FAILED
     session.summary()
     return ExitCode.OK
@@ -95,14 +99,17 @@ class Session:
         self.connect_time: float | None = None
         self.times: list[float] = []
 
-    async def ping(self, count: int, interval: float, timeout: float) -> None:
+    async def ping(
+        self, count: int, interval: float, timeout: float, secret: Callable[[], bytes] | None = None
+    ) -> None:
         """Connect and send ``count`` pings, 0 for no end, ``interval`` seconds apart.
 
         Raises:
             RpcError: the connection could not be made or an answer did not come in ``timeout`` seconds, or it was lost.
         """
         started = time.perf_counter()
-        async with rpcproto.connect(self.address, timeouts=rpcproto.Timeouts(connect=timeout)) as client:
+        timeouts = rpcproto.Timeouts(connect=timeout)
+        async with rpcproto.connect(self.address, timeouts=timeouts, secret=secret) as client:
             self.connect_time = time.perf_counter() - started
             self._say(f"connected to {client.address} in {self.connect_time * 1e3:.3f} ms")
             for number in itertools.count(1) if count == 0 else range(1, count + 1):

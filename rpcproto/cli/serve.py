@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,6 +15,7 @@ from rpcproto.errors import ConfigurationError
 
 from ._json import dumps
 from ._run import run
+from ._secret import in_options, secret_from, secret_option
 
 __all__ = ["serve"]
 
@@ -29,6 +32,7 @@ Methods:
 Examples:
   rpcproto serve                                  a free port of this machine
   rpcproto serve tcp://127.0.0.1:5555 unix:///tmp/echo.sock
+  rpcproto serve tcp://0.0.0.0:5555 --secret-file FILE
   rpcproto serve tcp://0.0.0.0:5555 --insecure    everyone may call
 
 \b
@@ -45,20 +49,29 @@ listened on.
     metavar="SECONDS",
     help="How long calls under way may take to end after SIGINT or SIGTERM. A second signal ends them at once.",
 )
+@secret_option
 @click.option("--insecure", is_flag=True, help="Allow addresses that other machines can reach. Anyone may call then.")
 @click.option("--tracebacks", is_flag=True, help="Send the traceback of an error in a handler to the caller.")
 @click.option("--json", "as_json", is_flag=True, help='Print the addresses as one JSON line: {"addresses": [...]}.')
-def serve(addresses: tuple[str, ...], grace: float, insecure: bool, tracebacks: bool, as_json: bool) -> None:
+def serve(
+    addresses: tuple[str, ...],
+    grace: float,
+    secret_file: Path | None,
+    insecure: bool,
+    tracebacks: bool,
+    as_json: bool,
+) -> None:
     """Run the echo service until SIGINT or SIGTERM.
 
     Prints the addresses it listens on, one a line, as soon as it does; that is what to give to ping and call.
     The default is tcp://127.0.0.1:0: a free port, reached from this machine only.
     """
     logging.basicConfig(format="rpcproto: %(message)s")
-    run(_serve(addresses or ("tcp://127.0.0.1:0",), grace, insecure, tracebacks, as_json))
+    options = {"secret": secret_from(secret_file), "insecure": insecure, "tracebacks": tracebacks}
+    run(_serve(addresses or ("tcp://127.0.0.1:0",), grace, options, as_json))
 
 
-async def _serve(addresses: tuple[str, ...], grace: float, insecure: bool, tracebacks: bool, as_json: bool) -> None:
+async def _serve(addresses: tuple[str, ...], grace: float, options: dict[str, Any], as_json: bool) -> None:
     from ._echo import Echo
 
     signals: asyncio.Queue[int] = asyncio.Queue()
@@ -67,9 +80,9 @@ async def _serve(addresses: tuple[str, ...], grace: float, insecure: bool, trace
         loop.add_signal_handler(number, signals.put_nowait, number)
 
     try:
-        server = await rpcproto.serve(Echo(), *addresses, insecure=insecure, tracebacks=tracebacks)
+        server = await rpcproto.serve(Echo(), *addresses, **options)
     except ConfigurationError as error:
-        raise ConfigurationError(str(error).replace("insecure=True", "--insecure")) from error
+        raise ConfigurationError(in_options(error)) from error
     click.echo(dumps({"addresses": list(server.addresses)}) if as_json else "\n".join(server.addresses))
 
     first = signal.Signals(await signals.get())

@@ -18,6 +18,7 @@ from .base import (
     peer_address,
 )
 from .certificate import Certificate, peer_certificate
+from .credentials import Credentials, peer_credentials
 from .registry import connect, listen, register
 from .tls import TLS, Security, TLSSource, early_end, end_writing, secure
 
@@ -26,6 +27,7 @@ __all__ = [
     "TLS",
     "Address",
     "Certificate",
+    "Credentials",
     "Listener",
     "Security",
     "TLSSource",
@@ -41,6 +43,7 @@ __all__ = [
     "parse",
     "peer_address",
     "peer_certificate",
+    "peer_credentials",
     "register",
     "secure",
 ]

@@ -105,7 +105,8 @@ class Transport(Protocol):
             address: where; of this transport's scheme.
             protocol_factory: makes one protocol for each connection.
             backlog: how many connections may wait to be accepted.
-            insecure: allow a place that other machines, or other users by way of a socket file, can reach.
+            insecure: allow a place that other machines, or other users by way of a socket file, can reach; also where
+                clients have to authenticate.
             sock: a bound stream socket to take over instead of making one; it belongs to the listener then. The
                 address only says the scheme.
 

@@ -1,7 +1,7 @@
 """TCP: ``tcp://host:port``, and what TLS has in common with it: reaching an address, and listening.
 
-Binding rule: what is not a loopback address needs ``insecure=True``. The addresses that a name stands for are checked,
-not the name, and for a socket that was given, what it is bound to.
+Binding rule: what is not a loopback address needs authentication or ``insecure=True``. The addresses that a name stands
+for are checked, not the name, and for a socket that was given, what it is bound to.
 """
 
 from __future__ import annotations
@@ -180,9 +180,9 @@ def _check_reach(address: Address, targets: Sequence[Target], insecure: bool) ->
             raise ConfigurationError(
                 f"{address} can be reached from other machines (at {target.name[0]}), and nobody would be asked who"
                 f" they are. Listen for this machine alone, at {address.scheme}://127.0.0.1:{address.port} or"
-                " unix:///path; or demand certificates of clients, at tls:// with"
-                " ssl=rpcproto.TLS(certificate=..., key=..., ca=...); or pass insecure=True if everyone who can reach"
-                " it may use it."
+                " unix:///path; or pass secret=..., which clients then have to prove; or demand certificates of them,"
+                " at tls:// with ssl=rpcproto.TLS(certificate=..., key=..., ca=...); or pass insecure=True if everyone"
+                " who can reach it may use it."
             )
 
 

@@ -3,7 +3,8 @@
 A socket file is made for its owner alone, mode 0600, and has that mode from the moment it appears: on Linux a file
 made by ``bind`` gets the mode that the unbound socket was given, less the umask. Elsewhere the umask is narrowed for
 the length of ``bind``, which is process-wide but can only make a file made meanwhile more private. An abstract name
-has no mode. Whoever is on this machine can connect to it, as to loopback TCP, so like that it needs no ``insecure``.
+has no mode: whoever is on this machine can connect to it, as to loopback TCP, so like that it needs no ``insecure``.
+Other users than this one and root are turned away once connected, by the credentials that the system tells of them.
 
 What is in the way of a new socket file:
 
@@ -236,5 +237,5 @@ def _check_mode(sock: socket.socket, insecure: bool) -> None:
     if mode & _FORBIDDEN:
         raise ConfigurationError(
             f"other users can reach the socket file {name} (mode {mode:04o}), and nobody would be asked who they are."
-            " Make it 0600, or pass insecure=True if everyone who can reach it may use it."
+            " Make it 0600, or pass secret=..., or insecure=True if everyone who can reach it may use it."
         )

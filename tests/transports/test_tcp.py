@@ -62,7 +62,7 @@ async def close(listener, *transports):
     ],
 )
 def test_what_others_can_reach_is_refused(run, address):
-    with pytest.raises(ConfigurationError, match=r"other machines.*demand certificates.*insecure=True") as caught:
+    with pytest.raises(ConfigurationError, match=r"other machines.*secret=.*certificates.*insecure=True") as caught:
         run(listen(address, PlainPeer))
     assert str(parse(address)) in str(caught.value)
 

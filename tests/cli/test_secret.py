@@ -1,0 +1,86 @@
+"""``--secret-file``: the commands against a real server, in one process or two."""
+
+from __future__ import annotations
+
+import pytest
+
+import rpcproto
+from tests.cli.test_signals import end_of, line_of, started
+
+SECRET = "correct horse battery staple"
+ADDRESS = "tcp://127.0.0.1:5555"
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "secret"
+    path.write_text(SECRET + "\r\n")
+    return path
+
+
+@pytest.mark.parametrize("arguments", [["ping", ADDRESS, "-n", "1"], ["call", ADDRESS, "m"]])
+def test_the_secret_is_read_from_the_file(command, fake, file, monkeypatch, arguments):
+    client = fake(0.001)
+    assert command(*arguments, "--secret-file", str(file)).exit_code == 0
+    assert client.options["secret"]() == SECRET.encode()
+    client = fake(0.001)
+    monkeypatch.setenv("RPCPROTO_SECRET_FILE", str(file))
+    assert command(*arguments).exit_code == 0
+    assert client.options["secret"]() == SECRET.encode()
+    monkeypatch.delenv("RPCPROTO_SECRET_FILE")
+    client = fake(0.001)
+    assert command(*arguments).exit_code == 0
+    assert client.options["secret"] is None
+
+
+@pytest.mark.parametrize("arguments", [["ping", ADDRESS], ["call", ADDRESS, "m"], ["serve"]])
+def test_a_file_that_cannot_be_read(command, tmp_path, arguments):
+    result = command(*arguments, "--secret-file", str(tmp_path / "missing"))
+    assert result.exit_code == 2
+    assert result.stderr.startswith("rpcproto: Invalid value for --secret-file: ")
+    assert "missing: No such file or directory" in result.stderr
+    (tmp_path / "large").write_bytes(bytes(5000))
+    result = command(*arguments, "--secret-file", str(tmp_path / "large"))
+    assert result.exit_code == 2
+    assert "large: more than 4096 bytes" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["ping", ADDRESS], ["call", ADDRESS, "m"], ["serve"]])
+def test_a_secret_that_is_too_short(command, file, arguments):
+    file.write_text("short\n")
+    result = command(*arguments, "--secret-file", str(file))
+    assert result.exit_code == 2
+    assert result.stderr.startswith("rpcproto: what is in --secret-file has 5 bytes, and needs 16 at least")
+
+
+def test_what_to_give_is_said_in_options(command, fake):
+    fake(refusal=rpcproto.ConnectFailed("the peer wants a shared secret, this side has none: give secret=..."))
+    for arguments in (["ping", ADDRESS], ["call", ADDRESS, "m"]):
+        result = command(*arguments)
+        assert result.stderr.endswith("this side has none: give --secret-file FILE\n")
+    result = command("serve", "tcp://0.0.0.0:0")
+    assert "pass --secret-file FILE, which clients then have to prove; or --insecure" in result.stderr
+
+
+def test_serve_asks_for_the_secret_and_reads_it_again(run, file):
+    async def scenario() -> None:
+        async with started("serve", "--secret-file", str(file)) as process:
+            address = await line_of(process)
+            async with rpcproto.connect(address, secret=SECRET) as client:
+                assert await client.request("Echo.echo", 1) == 1
+            file.write_text("incorrect horse battery staple")
+            with pytest.raises(rpcproto.ConnectFailed, match="AUTHENTICATION"):
+                await rpcproto.connect(address, secret=SECRET)
+            async with rpcproto.connect(address, secret="incorrect horse battery staple") as client:
+                assert await client.request("Echo.echo", 2) == 2
+            async with started("ping", address, "-n", "1", "--secret-file", str(file)) as ping:
+                code, out, err = await end_of(ping)
+                assert (code, err) == (0, "")
+                assert "1 answered" in out
+            process.terminate()
+            code, _, err = await end_of(process)
+            assert code == 0
+            assert "rpcproto: turned away tcp://127.0.0.1:" in err
+            assert "horse" not in err
+
+    run(scenario())
