@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -13,6 +14,7 @@ from rpcproto.aio.client import Client, connect
 from rpcproto.aio.loop_thread import LoopThread
 from rpcproto.aio.options import MAX_THREADS, Allocate
 from rpcproto.aio.portal import refuse_in_loop
+from rpcproto.aio.secret import Secret
 from rpcproto.config import Limits, Timeouts
 from rpcproto.connection.budget import ReassemblyBudget
 from rpcproto.errors import ConnectionLost
@@ -92,6 +94,8 @@ def connect_blocking(
     allocate: Allocate | None = None,
     max_threads: int = MAX_THREADS,
     budget: ReassemblyBudget | None = None,
+    secret: Secret | Callable[[], Secret] | None = None,
+    insecure: bool = False,
 ) -> BlockingClient:
     """Connect to a server and wait until it is done: ``with connect_blocking(address) as client``.
 
@@ -99,12 +103,13 @@ def connect_blocking(
         address: such as ``tcp://127.0.0.1:1234`` or ``unix:///run/x.sock``.
         service: what the server may call back over this connection. Its handlers run on the event loop that all
             blocking clients share; those that wait or compute are to be declared with ``thread=True``.
-        ssl, server_hostname, codec, limits, timeouts, tracebacks, allocate, max_threads, budget: as for
+        ssl, server_hostname, codec, limits, timeouts, tracebacks, allocate, max_threads, budget, insecure: as for
             :func:`~rpcproto.connect`.
+        secret: the same; a function runs on that event loop, so it must not wait.
 
     Raises:
         ConfigurationError: an argument makes no sense.
-        ConnectFailed: nobody was reached, or it does not speak this protocol.
+        ConnectFailed: nobody was reached, it does not speak this protocol, or one side did not accept the other.
         LocalProtocolError: an event loop runs in this thread.
         ConnectionClosed: the interpreter is exiting.
     """
@@ -120,6 +125,8 @@ def connect_blocking(
         allocate=allocate,
         max_threads=max_threads,
         budget=budget,
+        secret=secret,
+        insecure=insecure,
     )
     refuse_in_loop()
     thread = LoopThread.enter()

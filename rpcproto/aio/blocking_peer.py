@@ -12,6 +12,7 @@ from rpcproto.aio.portal import CallFuture, Done, Portal
 if TYPE_CHECKING:
     from rpcproto.aio.peer import Peer
     from rpcproto.serialization.codec import Codec
+    from rpcproto.transports import Credentials
 
 __all__ = ["BlockingPeer", "CallOptions", "NotifyOptions"]
 
@@ -60,6 +61,16 @@ class BlockingPeer:
     def closed(self) -> bool:
         """Whether the connection has ended."""
         return self._peer.closed or self._portal.ended is not None
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether it is known who the peer is; see :attr:`Peer.authenticated`."""
+        return self._peer.authenticated
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """Process, user and group of the peer at a ``unix:`` address; see :attr:`Peer.credentials`."""
+        return self._peer.credentials
 
     @property
     def certificate(self) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from rpcproto.aio import identity
 from rpcproto.aio.identity import Identity
 from rpcproto.testing import pair
 from rpcproto.wire.spec import Role
+from tests.aio._blocking import served
 from tests.aio._ends import Kit, poll
 from tests.aio._identities import FakeConnection, RemoteTransport, logged, refused
 
@@ -159,6 +160,19 @@ def test_calls_before_the_proofs_fail_as_before_connecting(run):
             await client.close()
 
     run(main())
+
+
+@pytest.mark.usefixtures("blocking_loop")
+def test_blocking_clients_have_a_secret_too(address):
+    if address.startswith("inproc:"):
+        pytest.skip("a blocking client has a loop of its own")
+    with served(Kit(), address, secret=SECRET) as server:
+        with rpcproto.connect_blocking(server.address, secret=lambda: SECRET) as client:
+            assert client.request("Kit.echo", 1) == 1
+            assert client.authenticated
+            assert client.credentials == client._peer.credentials
+        with pytest.raises(rpcproto.ConnectFailed, match="wrong proof"):
+            rpcproto.connect_blocking(server.address, secret=OTHER)
 
 
 def test_row_66_a_secret_is_nowhere_to_be_read(run, address, caplog):
