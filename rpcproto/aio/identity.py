@@ -84,9 +84,7 @@ class Identity:
         self.certificate = peer_certificate(transport)
         self.credentials = peer_credentials(transport)
         self.authenticated = (
-            self.certificate is not None
-            or self._is_own_user()
-            or (address is not None and address.scheme == "inproc")
+            self.certificate is not None or self._is_own_user() or (address is not None and address.scheme == "inproc")
         )
         if local or secret or self.authenticated:  # until the secret is proved nothing large is received at all
             connection.max_message = limits.max_message

@@ -53,7 +53,7 @@ class Peer(Typed):
 
     @property
     def authenticated(self) -> bool:
-        """Whether it is known who the peer is: it has proved the shared secret; or holds a certificate that was verified
+        """Whether it is known who the peer is: it proved the shared secret; or holds a certificate that was verified
         (``tls:``); or is a process of this user or root (``unix:``), or this process (``inproc:``)."""
         return self._link.identity.authenticated
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import click
 
 import rpcproto
 from rpcproto.errors import RpcError
 
+from ._access import client_options, in_options
 from ._exit import ExitCode, exit_code, one_line, printable
 from ._json import dumps, parse_argument, pretty
 from ._run import run
-from ._secret import in_options, secret_from, secret_option
 
 __all__ = ["call"]
 
@@ -64,7 +63,7 @@ Exit codes:
     show_default=True,
     help="How values travel: msgpack, or raw for a method that takes one piece of bytes.",
 )
-@secret_option
+@client_options
 @click.option("-v", "--verbose", is_flag=True, help="After an error in the handler, print its traceback too.")
 @click.option(
     "--json",
@@ -78,7 +77,7 @@ def call(
     arguments: tuple[str, ...],
     timeout: float,
     codec: str,
-    secret_file: Path | None,
+    access: dict[str, Any],
     verbose: bool,
     as_json: bool,
 ) -> int:
@@ -87,9 +86,8 @@ def call(
     Each argument is a JSON text: 5, true, '"text"' (with its quotes), '[1, 2]', '{"key": null}'.
     """
     values = [_parse(number, text) for number, text in enumerate(arguments, 1)]
-    secret = secret_from(secret_file)
     try:
-        result, seconds = run(_call(address, method, values, timeout, codec, secret))
+        result, seconds = run(_call(address, method, values, timeout, codec, access))
     except RpcError as error:
         if as_json:
             click.echo(dumps({"ok": False, "error": _describe(error)}))
@@ -108,10 +106,10 @@ async def _call(
     values: list[object],
     timeout: float,
     codec: str,
-    secret: Callable[[], bytes] | None,
+    access: dict[str, Any],
 ) -> tuple[object, float]:
     timeouts = rpcproto.Timeouts(connect=timeout)
-    async with rpcproto.connect(address, codec=codec, timeouts=timeouts, secret=secret) as client:
+    async with rpcproto.connect(address, codec=codec, timeouts=timeouts, **access) as client:
         started = time.perf_counter()
         result = await client.request(method, *values, timeout=timeout)
         return result, time.perf_counter() - started

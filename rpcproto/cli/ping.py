@@ -6,18 +6,17 @@ import asyncio
 import itertools
 import statistics
 import time
-from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import click
 
 import rpcproto
 from rpcproto.errors import RpcError
 
+from ._access import client_options, in_options
 from ._exit import ExitCode, one_line
 from ._json import dumps
 from ._run import run
-from ._secret import in_options, secret_from, secret_option
 
 __all__ = ["ping"]
 
@@ -28,6 +27,7 @@ __all__ = ["ping"]
 Examples:
   rpcproto ping tcp://127.0.0.1:5555
   rpcproto ping unix:///tmp/echo.sock -n 0             until Ctrl-C
+  rpcproto ping tls://host:5555 --ca ca.pem
   rpcproto ping tcp://host:5555 -n 100 -i 0 --json | jq .median_us
 
 \b
@@ -62,9 +62,9 @@ stopped answering, 2 wrong usage, 130 Ctrl-C.
     metavar="SECONDS",
     help="How long to wait for the connection, and for each answer.",
 )
-@secret_option
+@client_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead; times are in us.")
-def ping(address: str, count: int, interval: float, timeout: float, secret_file: Path | None, as_json: bool) -> int:
+def ping(address: str, count: int, interval: float, timeout: float, access: dict[str, Any], as_json: bool) -> int:
     """Connect to ADDRESS and measure how long a ping takes there and back.
 
     A ping is answered by the peer's event loop, ahead of all that is queued, and runs no handler: it shows the
@@ -72,7 +72,7 @@ def ping(address: str, count: int, interval: float, timeout: float, secret_file:
     """
     session = Session(address, as_json)
     try:
-        run(session.ping(count, interval, timeout, secret_from(secret_file)))
+        run(session.ping(count, interval, timeout, access))
     except KeyboardInterrupt:
         click.echo(err=True)  # ends the line in which a terminal shows ^C
         session.summary()
@@ -99,17 +99,15 @@ class Session:
         self.connect_time: float | None = None
         self.times: list[float] = []
 
-    async def ping(
-        self, count: int, interval: float, timeout: float, secret: Callable[[], bytes] | None = None
-    ) -> None:
-        """Connect and send ``count`` pings, 0 for no end, ``interval`` seconds apart.
+    async def ping(self, count: int, interval: float, timeout: float, access: dict[str, Any]) -> None:
+        """Connect, with the arguments ``access``, and send ``count`` pings, 0 for no end, ``interval`` seconds apart.
 
         Raises:
             RpcError: the connection could not be made or an answer did not come in ``timeout`` seconds, or it was lost.
         """
         started = time.perf_counter()
         timeouts = rpcproto.Timeouts(connect=timeout)
-        async with rpcproto.connect(self.address, timeouts=timeouts, secret=secret) as client:
+        async with rpcproto.connect(self.address, timeouts=timeouts, **access) as client:
             self.connect_time = time.perf_counter() - started
             self._say(f"connected to {client.address} in {self.connect_time * 1e3:.3f} ms")
             for number in itertools.count(1) if count == 0 else range(1, count + 1):

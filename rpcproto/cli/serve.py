@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from pathlib import Path
 from typing import Any
 
 import click
@@ -13,9 +12,9 @@ import click
 import rpcproto
 from rpcproto.errors import ConfigurationError
 
+from ._access import in_options, server_options
 from ._json import dumps
 from ._run import run
-from ._secret import in_options, secret_from, secret_option
 
 __all__ = ["serve"]
 
@@ -33,6 +32,7 @@ Examples:
   rpcproto serve                                  a free port of this machine
   rpcproto serve tcp://127.0.0.1:5555 unix:///tmp/echo.sock
   rpcproto serve tcp://0.0.0.0:5555 --secret-file FILE
+  rpcproto serve tls://0.0.0.0:5555 --certificate server.pem --ca ca.pem
   rpcproto serve tcp://0.0.0.0:5555 --insecure    everyone may call
 
 \b
@@ -49,14 +49,14 @@ listened on.
     metavar="SECONDS",
     help="How long calls under way may take to end after SIGINT or SIGTERM. A second signal ends them at once.",
 )
-@secret_option
+@server_options
 @click.option("--insecure", is_flag=True, help="Allow addresses that other machines can reach. Anyone may call then.")
 @click.option("--tracebacks", is_flag=True, help="Send the traceback of an error in a handler to the caller.")
 @click.option("--json", "as_json", is_flag=True, help='Print the addresses as one JSON line: {"addresses": [...]}.')
 def serve(
     addresses: tuple[str, ...],
     grace: float,
-    secret_file: Path | None,
+    access: dict[str, Any],
     insecure: bool,
     tracebacks: bool,
     as_json: bool,
@@ -67,7 +67,7 @@ def serve(
     The default is tcp://127.0.0.1:0: a free port, reached from this machine only.
     """
     logging.basicConfig(format="rpcproto: %(message)s")
-    options = {"secret": secret_from(secret_file), "insecure": insecure, "tracebacks": tracebacks}
+    options = access | {"insecure": insecure, "tracebacks": tracebacks}
     run(_serve(addresses or ("tcp://127.0.0.1:0",), grace, options, as_json))
 
 

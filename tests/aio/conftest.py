@@ -30,7 +30,7 @@ def address(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param == "tcp":
         yield "tcp://127.0.0.1:0"
     elif request.param == "tls":
-        for name in ("serve", "connect"):
+        for name in ("serve", "connect", "connect_blocking"):
             monkeypatch.setattr(rpcproto, name, _with_certificates(getattr(rpcproto, name)))
         yield "tls://127.0.0.1:0"
     elif request.param == "inproc":
@@ -42,7 +42,7 @@ def address(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _with_certificates(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``serve`` or ``connect`` with ``ssl=`` where an address needs it."""
+    """``serve`` and the like with ``ssl=`` where an address needs it."""
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:

@@ -93,7 +93,7 @@ def test_large_messages_and_many_small_ones(run):
 
 
 def test_who_has_a_certificate_may_send_what_a_local_peer_may(run, monkeypatch):
-    monkeypatch.setattr("rpcproto.transports.is_local_peer", lambda transport: False)
+    monkeypatch.setattr("rpcproto.aio.identity.is_local_peer", lambda transport: False)
     limits = {"limits": Limits(max_message=2_000_000, max_message_remote=1_000_000)}
 
     async def main():

@@ -1,10 +1,11 @@
-"""``--secret-file``: the commands against a real server, in one process or two."""
+"""``--secret-file`` and the options of TLS: the commands against a real server, in one process or two."""
 
 from __future__ import annotations
 
 import pytest
 
 import rpcproto
+from tests._certificates import authority, mutual
 from tests.cli.test_signals import end_of, line_of, started
 
 SECRET = "correct horse battery staple"
@@ -59,7 +60,24 @@ def test_what_to_give_is_said_in_options(command, fake):
         result = command(*arguments)
         assert result.stderr.endswith("this side has none: give --secret-file FILE\n")
     result = command("serve", "tcp://0.0.0.0:0")
-    assert "pass --secret-file FILE, which clients then have to prove; or --insecure" in result.stderr
+    assert "pass --secret-file FILE, which clients then have to prove" in result.stderr
+    assert "at tls:// with --certificate, --key and --ca; or pass --insecure" in result.stderr
+
+
+def test_what_is_wrong_with_certificates_is_said_in_options(command):
+    file = str(mutual().certificate)
+    for arguments, says in (
+        (["serve", "tls://127.0.0.1:0"], "needs a certificate: pass --certificate and --key, with --ca to"),
+        (["serve", "tls://127.0.0.1:0", "--ca", file], "a server needs a certificate: pass --certificate and --key"),
+        (["serve", "tcp://127.0.0.1:0", "--certificate", file], "--certificate, --key and --ca are for addresses with"),
+        (["serve", "tls://127.0.0.1:0", "--certificate", "no"], "--certificate: no: No such file or directory"),
+        (["ping", "tls://127.0.0.1:1", "--key", file], "a key without its certificate: pass --certificate as well"),
+        (["call", "tls://127.0.0.1:1", "m", "--ca", "no"], "--ca: no: No such file or directory"),
+        (["ping", ADDRESS, "--server-hostname", "x"], "--server-hostname is for addresses with TLS"),
+    ):
+        result = command(*arguments)
+        assert result.exit_code == 2
+        assert says in result.stderr
 
 
 def test_serve_asks_for_the_secret_and_reads_it_again(run, file):
@@ -82,5 +100,36 @@ def test_serve_asks_for_the_secret_and_reads_it_again(run, file):
             assert code == 0
             assert "rpcproto: turned away tcp://127.0.0.1:" in err
             assert "horse" not in err
+
+    run(scenario())
+
+
+def test_commands_over_tls(run):
+    own, ca = str(mutual().certificate), str(authority().ca)
+    named = str(authority().issue("server.example").certificate)
+
+    async def answer(*arguments: str) -> tuple[int | None, str]:
+        async with started(*arguments) as process:
+            code, out, err = await end_of(process)
+            return code, out + err
+
+    async def scenario() -> None:
+        async with started("serve", "tls://127.0.0.1:0", "--certificate", own, "--ca", ca) as server:
+            address = await line_of(server)
+            both = ("--certificate", own, "--ca", ca)
+            assert await answer("call", address, "Echo.echo", "5", *both) == (0, "5\n")
+            code, text = await answer("ping", address, "-n", "1", *both)
+            assert code == 0
+            assert "1 answered" in text
+            code, text = await answer("call", address, "Echo.echo", "5", "--ca", ca)
+            assert code == 3
+            assert "demands certificates" in text
+        async with started("serve", "tls://127.0.0.1:0", "--certificate", named) as server:
+            address = await line_of(server)
+            code, text = await answer("call", address, "Echo.echo", "5", "--ca", ca)
+            assert code == 3
+            assert "127.0.0.1" in text
+            arguments = ("--ca", ca, "--server-hostname", "server.example")
+            assert await answer("call", address, "Echo.echo", "5", *arguments) == (0, "5\n")
 
     run(scenario())
