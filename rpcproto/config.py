@@ -83,6 +83,10 @@ class Limits:
     """TLS handshakes at once at one address of a server. Those beyond it wait, the newest is let in first, and while
     some wait a handshake that takes half a second is given up: a crowd of idle connections keeps nobody out."""
 
+    max_arriving: int = 4096
+    """Connections of a server that have not greeted, or not proved the secret, yet. At the next one the oldest of them
+    is cut. Four times what the system holds back for a listener, so that a cluster which arrives all at once is not."""
+
     def __post_init__(self) -> None:
         _check_integers(self)
         _check_range("max_frame", self.max_frame, 128 * KIB, 16 * MIB - 1)
@@ -100,6 +104,7 @@ class Limits:
         _check_range("cancel_burst", self.cancel_burst, 1, 2**31 - 1)
         _check_range("cancel_rate", self.cancel_rate, 0, 2**31 - 1)
         _check_range("max_handshakes", self.max_handshakes, 1, 1_000_000)
+        _check_range("max_arriving", self.max_arriving, 1, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ class Client(Typed):
         self._security = security
         self._link: Link | None = None
         self._attempt: asyncio.Task[Link] | None = None
+        self._entered = False
         self._closing = False
         self._proxies = None
 
@@ -135,7 +136,9 @@ class Client(Typed):
             await self._link.closed.wait()
 
     async def __aenter__(self) -> Client:
-        await self._connect()
+        if self._link is None or self._entered or self._closing:  # one that was awaited just before is entered as it is
+            await self._connect()
+        self._entered = True
         return self
 
     async def __aexit__(
@@ -144,13 +147,13 @@ class Client(Typed):
         await self.close(5.0 if error is None else 0.0)
 
     def __await__(self) -> Generator[Any, None, Client]:
-        return self.__aenter__().__await__()
+        return self._connect().__await__()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "not connected" if self._link is None else "connected"
         return f"<Client {self._address} {state}>"
 
-    async def _connect(self) -> None:
+    async def _connect(self) -> Client:
         if self._link is not None or self._attempt is not None:
             raise ConfigurationError(f"a client connects once; make another one by connect({self._address!r})")
         if self._closing:
@@ -170,6 +173,7 @@ class Client(Typed):
             self._attempt = None
         self.request = self._link.peer.request  # type: ignore[method-assign]
         self.notify = self._link.peer.notify  # type: ignore[method-assign]
+        return self
 
     async def _open(self) -> Link:
         """Make a connection, and wait until the server has greeted, and proved what it has to."""

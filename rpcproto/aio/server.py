@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rpcproto import transports
+from rpcproto._logs import log
 from rpcproto.aio.conformance import check_all
 from rpcproto.aio.link import Link
 from rpcproto.aio.options import MAX_THREADS, Allocate, Options
@@ -42,8 +43,10 @@ class Server:
         self._security = security
         self._listeners: list[Listener] = []
         self._links: dict[Link, None] = {}
+        self._arriving: dict[Link, None] = {}  # those that may not call yet, the oldest first
         self._ending: dict[Link, None] = {}  # those lost whose handlers have yet to end
         self._started = False
+        self._entered = False
         self._closing = False
         self._closed = asyncio.Event()
 
@@ -97,7 +100,9 @@ class Server:
             raise
 
     async def __aenter__(self) -> Server:
-        await self._start()
+        if not self._started or self._entered or self._closing:  # one that was awaited just before is entered as it is
+            await self._start()
+        self._entered = True
         return self
 
     async def __aexit__(
@@ -106,14 +111,14 @@ class Server:
         await self.close(_GRACE if error is None else 0.0)
 
     def __await__(self) -> Generator[Any, None, Server]:
-        return self.__aenter__().__await__()
+        return self._start().__await__()
 
     def __repr__(self) -> str:
         where = ", ".join(self.addresses) if self._listeners else ", ".join(self._wanted)
         state = "closed" if self._closed.is_set() else "closing" if self._closing else f"{len(self._links)} connections"
         return f"<Server {where} {state}>"
 
-    async def _start(self) -> None:
+    async def _start(self) -> Server:
         if self._started:
             raise ConfigurationError("this server was started before; make another one by serve()")
         self._started = True
@@ -133,14 +138,25 @@ class Server:
         except BaseException:
             await self.close(0.0)
             raise
+        return self
 
     def _accept(self) -> Link:
-        link = self._options.link(Role.ACCEPTOR, _nothing, self._forget)
-        self._links[link] = None
+        link = self._options.link(Role.ACCEPTOR, self._arrived, self._forget)
+        limit = self._options.limits.max_arriving
+        if len(self._arriving) >= limit:
+            oldest = next(iter(self._arriving))
+            del self._arriving[oldest]
+            log.warning("%s was cut: more than max_arriving=%d connect and do not greet", oldest.peer.address, limit)
+            oldest.abort()
+        self._links[link] = self._arriving[link] = None
         return link
+
+    def _arrived(self, link: Link) -> None:
+        self._arriving.pop(link, None)
 
     def _forget(self, link: Link) -> None:
         self._links.pop(link, None)
+        self._arriving.pop(link, None)
         self._ending.pop(link, None)
         if link.connection.running:
             self._ending[link] = None
@@ -213,7 +229,3 @@ def serve(
         ssl, addresses, server=True, timeout=options.timeouts.handshake, limit=options.limits.max_handshakes
     )
     return Server(addresses, options, sock, security)
-
-
-def _nothing(link: Link) -> None:
-    pass

@@ -137,6 +137,9 @@ def test_fault_60_every_call_in_every_state_gives_one_typed_error(run, address):
             with pytest.raises(rpcproto.ConfigurationError, match="connects once"):
                 await client
 
+            with pytest.raises(rpcproto.ConfigurationError, match="connects once"):
+                await client.__aenter__()
+
             closing = asyncio.ensure_future(client.close())
             waiting = client.request("Kit.wait")
             await asyncio.sleep(0)
@@ -169,6 +172,25 @@ def test_fault_60_every_call_in_every_state_gives_one_typed_error(run, address):
                 await refused
             assert await attempt(refused) == [rpcproto.LocalProtocolError] * 3
         await refused.close()
+
+    run(main())
+
+
+def test_what_was_awaited_can_be_entered_once(run, address):
+    async def main():
+        async with await rpcproto.serve(Kit(), address) as server:
+            async with await rpcproto.connect(server.address) as client:
+                assert await client.request("Kit.echo", 1) == 1
+                for again in (client, server):
+                    with pytest.raises(rpcproto.ConfigurationError):
+                        await again.__aenter__()
+            assert client.closed
+            with pytest.raises(rpcproto.ConfigurationError, match="connects once"):
+                await client.__aenter__()
+            gone = await rpcproto.connect(server.address)
+            await gone.close()
+            with pytest.raises(rpcproto.ConfigurationError, match="connects once"):
+                await gone.__aenter__()
 
     run(main())
 

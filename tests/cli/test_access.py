@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+from pathlib import Path
+
 import pytest
 
 import rpcproto
@@ -131,5 +136,41 @@ def test_commands_over_tls(run):
             assert "127.0.0.1" in text
             arguments = ("--ca", ca, "--server-hostname", "server.example")
             assert await answer("call", address, "Echo.echo", "5", *arguments) == (0, "5\n")
+
+    run(scenario())
+
+
+def listening(pid: int) -> set[str]:
+    """The addresses, in hexadecimal, at which a process listens over TCP."""
+    inodes = {os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()}
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
+            _, local, _, state, *_, inode = line.split()[:10]
+            if state == "0A" and f"socket:[{inode}]" in inodes:
+                found.add(local.partition(":")[0])
+    return found
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc")
+def test_fault_79_nobody_else_is_let_in_by_default(run, tmp_path):
+    """What the commands listen at when nothing is said; a socket file is its owner's."""
+    loopback = "0100007F"
+
+    async def scenario() -> None:
+        async with started("serve") as server:
+            await line_of(server)
+            assert listening(server.pid) == {loopback}
+        async with started("serve", "tcp://127.0.0.1:0", f"unix://{tmp_path}/socket") as server:
+            await line_of(server)
+            await line_of(server)
+            assert listening(server.pid) == {loopback}
+            assert (tmp_path / "socket").stat().st_mode & 0o777 == 0o600
+        for address in ("tcp://0.0.0.0:0", "tcp://[::]:0", "tls://0.0.0.0:0"):
+            own = ("--certificate", str(mutual().certificate)) if address.startswith("tls") else ()
+            async with started("serve", address, *own) as server:
+                code, out, err = await end_of(server)
+                assert (code, out) == (2, "")
+                assert re.search("can be reached from other machines", err)
 
     run(scenario())

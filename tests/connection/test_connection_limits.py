@@ -31,7 +31,7 @@ def test_row_29_a_flood_of_cancels(make_side: MakeSide) -> None:
     side.sent()
 
 
-def test_row_29_honest_cancels_over_a_long_time_are_no_flood(make_pair: Make) -> None:
+def test_row_29_and_fault_82_honest_cancels_over_a_long_time_are_no_flood(make_pair: Make) -> None:
     pair = make_pair(right={"limits": small_limits(cancel_burst=100, cancel_rate=10)})
     for _ in range(3000):
         pair.left.connection.cancel_call(pair.left.request("echo", b"x").call_id)
@@ -56,7 +56,7 @@ def test_row_15_calls_over_the_limit_are_refused_and_may_be_sent_again(make_pair
     assert again.outcome == b"held"
 
 
-def test_row_28_a_cancelled_handler_counts_until_it_has_ended(make_pair: Make) -> None:
+def test_row_28_and_fault_82_a_cancelled_handler_counts_until_it_has_ended(make_pair: Make) -> None:
     pair = make_pair(right={"limits": small_limits(max_running=2)})
     calls = [pair.left.request("hold", b"x") for _ in range(2)]
     pair.pump()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+import pickle
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,106 +13,13 @@ import pytest
 
 import rpcproto
 from rpcproto._build import PURE
-from rpcproto.connection.budget import ReassemblyBudget
 from rpcproto.wire.spec import ErrorCode, FrameType
 from tests.connection.test_connection_breaches import BREACHES
 from tests.wire import frames
+from tests.wire.arena import CALL, GREETING, MIB, arena, goaway, rss
 from tests.wire.frames import Frame
 
-PATIENCE = 2.0
-"""Seconds for one exchange with the server."""
-
-MIB = 1 << 20
 Run = Callable[..., Any]
-GREETING = frames.greeting(frames.INITIATOR)
-CALL = frames.opening(1, b"alive", name="echo")
-
-
-def rss() -> int:
-    """Bytes of memory that this process occupies."""
-    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
-
-
-class Peer:
-    """A raw connection to the server."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    def send(self, *pieces: bytes) -> None:
-        self.writer.write(b"".join(pieces))
-
-    async def rest(self) -> bytes:
-        """Everything until the server closes."""
-        return await asyncio.wait_for(self.reader.read(-1), PATIENCE)
-
-    async def frames(self) -> list[Frame]:
-        """All frames until the server closes, behind its greeting."""
-        data = await self.rest()
-        assert data[:8] == frames.MAGIC
-        return frames.split(data[64:])
-
-    async def next_frame(self) -> Frame:
-        header = await asyncio.wait_for(self.reader.readexactly(16), PATIENCE)
-        length = frames.HEADER.unpack(header)[0]
-        return frames.split(header + await self.reader.readexactly(length))[0]
-
-    async def close(self) -> None:
-        self.writer.close()
-        try:
-            await self.writer.wait_closed()
-        except ConnectionError:
-            pass
-
-
-class Arena:
-    """A server with a well-behaved client, and raw peers."""
-
-    def __init__(self, server: rpcproto.Server, client: rpcproto.Client) -> None:
-        self.server = server
-        self.client = client
-        self.peers: list[Peer] = []
-        self.budget: ReassemblyBudget
-
-    async def peer(self) -> Peer:
-        host, _, port = self.server.address.removeprefix("tcp://").rpartition(":")
-        peer = Peer(*await asyncio.open_connection(host, int(port)))
-        self.peers.append(peer)
-        return peer
-
-    async def others_are_fine(self) -> None:
-        assert await asyncio.wait_for(self.client.request("echo", "fine"), PATIENCE) == "fine"
-
-
-@asynccontextmanager
-async def arena(*services: Any, **settings: Any) -> AsyncIterator[Arena]:
-    echo: dict[str, Callable[..., Any]] = {"echo": lambda value: value}
-    budget = ReassemblyBudget(64 * MIB)
-    async with rpcproto.serve([echo, *services], "tcp://127.0.0.1:0", budget=budget, **settings) as server:
-        async with rpcproto.connect(server.address) as client:
-            place = Arena(server, client)
-            place.budget = budget
-            await place.others_are_fine()
-            try:
-                yield place
-                await place.others_are_fine()
-            finally:
-                for peer in place.peers:
-                    await peer.close()
-            async with asyncio.timeout(PATIENCE):
-                while len(server.peers) > 1:
-                    await asyncio.sleep(0.01)
-            await place.others_are_fine()
-            assert budget.reserved == 0
-
-
-def goaway(found: Sequence[Frame]) -> tuple[int, str]:
-    """Code and text of the GOAWAY that ends the frames."""
-    assert [frame.kind for frame in found].count(FrameType.GOAWAY) == 1
-    assert found[-1].kind == FrameType.GOAWAY, found
-    return found[-1].aux, found[-1].payload[8:].decode()
-
 
 # ---- greetings ----------------------------------------------------------------------------------------------------
 
@@ -180,7 +88,57 @@ def test_fault_85_a_greeting_that_does_not_come_in_time(run: Run) -> None:
     run(main())
 
 
+def test_fault_85_a_crowd_that_never_greets_is_bounded(run: Run) -> None:
+    """The oldest of those that say nothing make room; who has greeted stays, and who greets gets in."""
+
+    async def main() -> None:
+        async with arena(limits=rpcproto.Limits(max_arriving=8)) as place:
+            crowd = [await place.peer() for _ in range(8)]
+            for newcomer in range(3 * 8):
+                crowd.append(await place.peer())
+                with suppress(ConnectionError):
+                    await crowd[newcomer].rest()  # only ends because it was cut
+                assert len(place.server._arriving) <= 8
+            async with rpcproto.connect(place.server.address) as client:
+                assert await client.request("echo", 1) == 1
+
+    run(main())
+
+
 # ---- frames -------------------------------------------------------------------------------------------------------
+
+
+class Touch:
+    """Pickled, a program that makes a file where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Path.touch, (self.path,))
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 127, 128, 65_535])
+def test_fault_77_nothing_is_unpickled_whatever_codec_is_named(run: Run, tmp_path: Path, codec: int) -> None:
+    """In arguments, in metadata, and in what an error says."""
+    trap = tmp_path / "trap"
+    pickled = pickle.dumps(Touch(trap))
+    pickle.loads(pickled)
+    trap.unlink()  # so it works where somebody does unpickle it
+
+    async def main() -> None:
+        async with arena() as place:
+            peer = await place.peer()
+            peer.send(
+                GREETING,
+                frames.opening(1, pickled, name="echo", codec=codec),
+                frames.opening(3, pickled, name="echo", codec=codec, metadata=pickled),
+                frames.frame(FrameType.ERROR, 2, pickled, flags=4, aux=codec),
+            )
+            await peer.frames()
+
+    run(main())
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("what", BREACHES)
