@@ -1,6 +1,6 @@
 """How many small items a second go through one stream, beside asyncio streams on the same loop.
 
-A server process, pinned to the first CPU, sends; this process, pinned to the last, takes. Three ways to take them:
+A server process, pinned to the first CPU, sends; this process, pinned to the second, takes. Three ways to take them:
 
 - ``iterator``: ``async for`` over ``client.stream(...)``, which credit holds to the consumer's pace;
 - ``on_items``: a plain function called once a read;
@@ -18,7 +18,6 @@ import argparse
 import asyncio
 import itertools
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -26,7 +25,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 
 import rpcproto
-from rpcproto.bench.environment import versions
+from rpcproto.bench.environment import choose_cpus, pin, versions
 
 GOALS = {"iterator": ("streams", 4.0), "on_items": ("iterator", 1.5)}
 """What each must reach, and of what (issue 3)."""
@@ -109,10 +108,10 @@ async def measure(address: str, port: int, count: int, size: int, rounds: int) -
     return found
 
 
-def pin(index: int) -> None:
-    """Stay on one of the CPUs that this process may use."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[index]})
+def settle(place: int) -> None:
+    """Stay on the CPU of the server (0) or the client (1)."""
+    if placement := choose_cpus():
+        pin(placement[place])
 
 
 def report(found: dict[str, list[float]], as_json: bool) -> None:
@@ -145,14 +144,14 @@ def main() -> None:
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         if options.serve:
-            pin(0)
+            settle(0)
             runner.run(serve(options.items, options.bytes))
             return
         command = [sys.executable, __file__, "--serve", *sys.argv[1:]]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdin is not None
             assert child.stdout is not None
-            pin(-1)
+            settle(1)
             address, port = json.loads(child.stdout.readline())
             try:
                 found = runner.run(measure(address, port, options.items, options.bytes, options.rounds))
