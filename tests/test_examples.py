@@ -14,7 +14,9 @@ from tests._tree import IN_TREE, ROOT
 
 pytestmark = pytest.mark.tree
 
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+EXAMPLES = sorted(
+    set((ROOT / "examples").glob("*.py")) - set((ROOT / "examples").glob("from_*.py"))
+)  # test_coming_from.py
 MAX_LINES = 60
 
 PROGRAM = re.compile(r"^```python\n(?P<source>.*?)^```\n\n^```text\n(?P<output>.*?)^```", re.MULTILINE | re.DOTALL)
