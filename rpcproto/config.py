@@ -45,12 +45,6 @@ class Limits:
     max_message_remote: int = 16 * MIB
     """The same for peers on other machines where no secret is to be proved: what a stranger can make us reserve."""
 
-    max_metadata: int = 16 * KIB
-    """Largest metadata block received (gRPC's hard limit for headers, channel_arg_names.h)."""
-
-    max_buffers: int = 65_535
-    """Most out-of-band buffers in one message, up to 65,535: their sizes must fit into the first frame."""
-
     call_window: int = MIB
     """Largest message that may be sent without asking first; what is larger waits until it is admitted."""
 
@@ -83,17 +77,15 @@ class Limits:
     """TLS handshakes at once at one address of a server. Those beyond it wait, the newest is let in first, and while
     some wait a handshake that takes half a second is given up: a crowd of idle connections keeps nobody out."""
 
-    max_arriving: int = 4096
+    max_arriving: int = 4_000
     """Connections of a server that have not greeted, or not proved the secret, yet. At the next one the oldest of them
-    is cut. Four times what the system holds back for a listener, so that a cluster which arrives all at once is not."""
+    is cut. Some four times what the system holds back for a listener, so a cluster that arrives all at once is not."""
 
     def __post_init__(self) -> None:
         _check_integers(self)
         _check_range("max_frame", self.max_frame, 128 * KIB, 16 * MIB - 1)
         _check_range("max_message", self.max_message, 1, 2**63 - 1)
         _check_range("max_message_remote", self.max_message_remote, 1, 2**63 - 1)
-        _check_range("max_metadata", self.max_metadata, 0, 65_535)
-        _check_range("max_buffers", self.max_buffers, 0, 65_535)
         _check_range("call_window", self.call_window, 64 * KIB, 2**31 - 1)
         _check_range("connection_window", self.connection_window, self.call_window, 2**31 - 1)
         _check_range("max_connection_window", self.max_connection_window, self.connection_window, 2**31 - 1)

@@ -23,8 +23,9 @@
     └── InternalError                       a bug in rpcproto
 
 Errors are told apart by cause, and each says whether the call may have run: only :class:`Refused` promises that it
-did not. All of them can be pickled. An error that is not in this tree and comes out of rpcproto is a bug, with one
-exception: :exc:`asyncio.CancelledError`, raised where the *caller* cancelled.
+did not. All of them can be pickled. What becomes of a call is told by an error of this tree, with one exception:
+:exc:`asyncio.CancelledError`, raised where the *caller* cancelled. Python's own errors mean what they always do:
+:exc:`TypeError` an argument of a wrong type, :exc:`EOFError` that a channel has ended.
 """
 
 from __future__ import annotations

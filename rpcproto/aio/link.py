@@ -231,7 +231,7 @@ class Link(asyncio.BufferedProtocol):
             code, what = ErrorCode.GREETING, "no greeting"
             if connection.greeting is not None:
                 code, what = ErrorCode.AUTHENTICATION, "no proof of the shared secret"
-            connection.abandon(code, f"{what} within {session.timeouts.greeting:g} s")
+            connection.abandon(code, f"{what} within {session.timeouts.greeting:g} s (Timeouts.greeting)")
             return _NEVER
         if lateness > self._interval:
             self.heard += lateness  # the loop stood still: what the peer sent meanwhile is not read yet
@@ -242,7 +242,8 @@ class Link(asyncio.BufferedProtocol):
         silence = session.timeouts.heartbeat
         if silence is not None and now - self.heard > silence:
             connection.abandon(
-                ErrorCode.HEARTBEAT, f"nothing was heard of {connection.peer} for {now - self.heard:.1f} s"
+                ErrorCode.HEARTBEAT,
+                f"nothing was heard of {connection.peer} for {now - self.heard:.1f} s (Timeouts.heartbeat)",
             )
             return _NEVER
         again = now + self._interval
@@ -254,7 +255,8 @@ class Link(asyncio.BufferedProtocol):
             elif now - self.stalled >= stall:
                 connection.abandon(
                     ErrorCode.SLOW_CONSUMER,
-                    f"{connection.queued()} bytes wait for {connection.peer}, which took none for {stall:g} s",
+                    f"{connection.queued()} bytes wait for {connection.peer}, which took none for {stall:g} s"
+                    " (Timeouts.stall)",
                 )
                 return _NEVER
             again = min(again, self.stalled + stall)

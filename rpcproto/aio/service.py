@@ -145,11 +145,20 @@ def _declare(decorator: str, kind: FrameType, function: Any, name: Any, thread: 
             setattr(function, MARK, declaration)
         except AttributeError:
             raise ConfigurationError(
-                f"@{decorator} cannot mark {_describe(function)}, which takes no attributes; wrap it in a function"
+                f"@{decorator} cannot mark {_describe(function)}, which takes no attributes; "
+                + _remedy(decorator, function)
             ) from None
         return function
 
     return mark if function is None else mark(function)
+
+
+def _remedy(decorator: str, function: Any) -> str:
+    if inspect.ismethod(function):
+        return (
+            f"decorate it in its class, derived from rpcproto.Service, or call it in a function: @{decorator} def ..."
+        )
+    return "wrap it in a function"
 
 
 def declaration_of(function: Any) -> Declaration | None:

@@ -107,8 +107,6 @@ class Session(Streaming):
             memory,
             role,
             limits.max_frame,
-            limits.max_metadata,
-            limits.max_buffers,
             limits.frames_per_turn,
         )
         connection.decoder = decoder

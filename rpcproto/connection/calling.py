@@ -64,6 +64,7 @@ class Calling(ConnectionState):
         timeout_ms = -1
         if timeout > 0.0:
             deadline = self.handler.now() + timeout
+            call.timeout = timeout
             call.deadline = deadline
             if deadline < self.next_deadline:
                 self._expect(deadline)
@@ -203,7 +204,9 @@ class Calling(ConnectionState):
             raise self._closed_error(method)
         if self.next_id > spec.CALL_ID_MAX:
             raise GoingAway(
-                f"{method} at {self.peer}: not sent, the call ids of this connection are used up; connect again"
+                f"{method} at {self.peer}: not sent, the call ids of this connection are used up; connect again",
+                method=method,
+                peer=self.peer,
             )
         if size > self.peer_max_message or not (buffers is None or self._head_fits(buffers)):
             raise too_large(method, size, self.peer_max_message, "the peer's")
@@ -226,7 +229,9 @@ class Calling(ConnectionState):
 
     def _head_fits(self, buffers: Sequence[Buffer] | None) -> bool:
         """Whether the sizes of the buffers fit into one frame, beside a method name."""
-        return buffers is None or (len(buffers) <= 0xFFFF and 8 * len(buffers) + 1024 <= self.outbox.max_frame)
+        return buffers is None or (
+            len(buffers) <= spec.MAX_BUFFERS and 8 * len(buffers) + 1024 <= self.outbox.max_frame
+        )
 
     def _give_up(self, call: PendingCall, code: int) -> None:
         """End a call of ours that is out of the table already, on the wire."""

@@ -9,6 +9,7 @@ from rpcproto.wire.assembly cimport Assembly
 cdef class PendingCall:
     cdef public uint64_t call_id
     cdef public object method
+    cdef public double timeout
     cdef public double deadline
     cdef public bint sent
 

@@ -23,11 +23,14 @@ class PendingCall:
     Attributes:
         call_id: 0 until it is opened.
         method: its name, for error texts.
+        timeout: seconds it was given, if it has a deadline: for error texts.
         deadline: monotonic time in seconds, or 0.0 for none.
         sent: whether a byte of it may have reached the peer.
     """
 
-    __slots__ = ("call_id", "deadline", "method", "sent")
+    __slots__ = ("call_id", "deadline", "method", "sent", "timeout")
+
+    timeout: float
 
     def __init__(self) -> None:
         self.call_id = 0

@@ -26,6 +26,7 @@ from rpcproto.wire.spec import ErrorCode
 from rpcproto.wire.spec import FrameType as Kind
 
 if TYPE_CHECKING:
+    from rpcproto.connection.calls import PendingCall
     from rpcproto.wire.assembly import Assembly
     from rpcproto.wire.greeting import Greeting
 
@@ -114,19 +115,19 @@ class Connection(Flowing):
         for call in late:
             if self.calls.pop(call.call_id, None) is call:
                 self._give_up(call, ErrorCode.DEADLINE_EXCEEDED)
-                text = f"{call.method} at {self.peer}: no answer within its timeout{self._default_timeout()}"
+                text = f"{call.method} at {self.peer}: no answer within {self._allowed(call)}"
             elif self.flows.get(call.call_id) is call:
                 self.give_up_flow(call, ErrorCode.DEADLINE_EXCEEDED)
-                text = f"{call.method} at {self.peer}: did not end within its timeout"
+                text = f"{call.method} at {self.peer}: did not end within {self._allowed(call)}"
             else:
                 continue
             self.handler.on_failure(call, DeadlineExceeded(text, method=call.method, peer=self.peer))
         return self.next_deadline
 
-    def _default_timeout(self) -> str:
-        """For the text of an error: where a timeout comes from that the caller did not name."""
-        default = self.timeouts.request
-        return "" if default is None else f" (without timeout= that is {default:g} s, Timeouts.request of this side)"
+    def _allowed(self, call: PendingCall) -> str:
+        """For the text of an error: the time that the call had, and where that comes from."""
+        default = " (Timeouts.request of this side)" if call.timeout == self.timeouts.request else ""
+        return f"{call.timeout:.6g} s{default}"
 
     def check_progress(self, now: float) -> None:
         """Called every few seconds: end the connection if a message that has begun makes no progress."""
@@ -142,7 +143,7 @@ class Connection(Flowing):
                 self.abandon(
                     ErrorCode.PROTOCOL,
                     f"call {message.call_id}: {message.received} of {message.total} bytes of its message came, "
-                    f"then none for {self.timeouts.message:g} s",
+                    f"then none for {self.timeouts.message:g} s (Timeouts.message)",
                 )
                 return
 

@@ -73,6 +73,7 @@ class Flowing(Answering):
         call_id = self._new_call_id(method, outbox.method_ids.get(method, 0), buffers, size)
         flow.open(kind, call_id, method, outbox.call_window, self._item_window(call_id), True)
         if timeout > 0.0:
+            flow.timeout = timeout
             flow.deadline = self.handler.now() + timeout
             if flow.deadline < self.next_deadline:
                 self._expect(flow.deadline)

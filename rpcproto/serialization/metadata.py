@@ -15,7 +15,7 @@ from rpcproto.serialization.msgpack import MsgpackCodec
 __all__ = ["MAX_SIZE", "decode_metadata", "encode_metadata"]
 
 MAX_SIZE = 16 * 1024
-"""Bytes when encoded: what every receiver takes by default (PROTOCOL.md 2.1)."""
+"""Bytes when encoded (PROTOCOL.md 2.1)."""
 
 _CODEC = MsgpackCodec()
 _KINDS = (str, bytes, int, float, bool, type(None))

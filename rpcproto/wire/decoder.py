@@ -39,8 +39,6 @@ class Decoder:
         memory: the shared memory of the loop.
         role: our :class:`~rpcproto.wire.spec.Role`.
         max_frame: largest frame payload accepted, in bytes.
-        max_metadata: largest metadata block accepted, in bytes.
-        max_buffers: most buffers of a message.
         quantum: frames parsed before the rest waits for :meth:`resume`.
 
     Attributes:
@@ -79,8 +77,6 @@ class Decoder:
         memory: LoopMemory,
         role: int,
         max_frame: int,
-        max_metadata: int,
-        max_buffers: int,
         quantum: int,
     ) -> None:
         self.sink = sink
@@ -101,7 +97,7 @@ class Decoder:
         self.reading: ReceiveArena | None = None
         self.offered = 0
         self.read_view = 1
-        self.head = Head(max_metadata, max_buffers)
+        self.head = Head()
         self.frames = 0
         self.messages = 0
         self.reads = 0

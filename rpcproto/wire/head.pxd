@@ -5,8 +5,6 @@ from rpcproto.wire cimport _bytes, spec
 
 @cython.final
 cdef class Head:
-    cdef Py_ssize_t max_metadata
-    cdef Py_ssize_t max_buffers
     cdef readonly int method
     cdef public object name
     cdef readonly long long deadline_ms

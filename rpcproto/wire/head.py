@@ -15,10 +15,6 @@ _PARTS_KNOWN = 0x1F
 class Head:
     """Reads heads, one after the other: the fields are those of the last one.
 
-    Args:
-        max_metadata: largest metadata block accepted, in bytes.
-        max_buffers: most buffers of a message.
-
     Attributes:
         method: method id, 0 for none.
         name: name that came with it, or None.
@@ -32,8 +28,6 @@ class Head:
     __slots__ = (
         "body_size",
         "deadline_ms",
-        "max_buffers",
-        "max_metadata",
         "metadata",
         "method",
         "name",
@@ -42,9 +36,7 @@ class Head:
         "start",
     )
 
-    def __init__(self, max_metadata: int, max_buffers: int) -> None:
-        self.max_metadata = max_metadata
-        self.max_buffers = max_buffers
+    def __init__(self) -> None:
         self.start = 0
         self.need = 0
         self.clear()
@@ -110,10 +102,8 @@ class Head:
             if not self._within(at + 2, stop, end, call_id):
                 return 0
             size = _bytes.u16(data, at)
-            if size > self.max_metadata:
-                raise bad_head(
-                    call_id, f"has {size} bytes of metadata, above this side's max_metadata of {self.max_metadata}"
-                )
+            if size > spec.MAX_METADATA:
+                raise bad_head(call_id, f"has {size} bytes of metadata, above {spec.MAX_METADATA}")
             if not self._within(at + 2 + size, stop, end, call_id):
                 return 0
             self.metadata = _bytes.copy_out(data, at + 2, at + 2 + size)
@@ -130,8 +120,8 @@ class Head:
                 return 0
             count = _bytes.u32(data, at)
             at += 4
-            if count > self.max_buffers:
-                raise bad_head(call_id, f"has {count} buffers, above this side's max_buffers of {self.max_buffers}")
+            if count > spec.MAX_BUFFERS:
+                raise bad_head(call_id, f"has {count} buffers, above {spec.MAX_BUFFERS}")
             if not self._within(at + 8 * count, stop, end, call_id):
                 return 0
             self.sizes = [self._announced(data, at + 8 * index, call_id) for index in range(count)]

@@ -55,6 +55,12 @@ MIN_COST = 64
 MIN_FRAGMENT = 1024
 """Fragments below this, other than the last one of a message, are tolerated once a message (CVE-2019-9518)."""
 
+MAX_METADATA = 16 * 1024
+"""Bytes of a metadata block: gRPC's hard limit for headers (channel_arg_names.h)."""
+
+MAX_BUFFERS = 65_535
+"""Buffers of a message. Their sizes must fit into its first frame."""
+
 MAX_METHOD_NAME = 255
 MAX_METHOD_IDS = 4096
 """Method ids 1 to 4095 can be bound to names in each direction; id 0 means "the name is given, bind nothing"."""

@@ -88,9 +88,12 @@ def test_row_52_ten_seconds_for_greeting_and_proof(run, sent, seconds):
             found = frames.split(await reader.read())
             code, text = _hostile.goaway(found)
             if len(sent) < GREETING_SIZE:
-                assert (code, text) == (ErrorCode.GREETING, f"no greeting within {seconds} s")
+                assert (code, text) == (ErrorCode.GREETING, f"no greeting within {seconds} s (Timeouts.greeting)")
             else:
-                assert (code, text) == (ErrorCode.AUTHENTICATION, f"no proof of the shared secret within {seconds} s")
+                assert (code, text) == (
+                    ErrorCode.AUTHENTICATION,
+                    f"no proof of the shared secret within {seconds} s (Timeouts.greeting)",
+                )
             writer.close()
             await writer.wait_closed()
 

@@ -290,7 +290,7 @@ def test_a_timeout_is_for_the_whole_call(run, address):
     async def main():
         source = Source()
         async with pair(source, address) as (_, client):
-            with pytest.raises(rpcproto.DeadlineExceeded, match="did not end within its timeout"):
+            with pytest.raises(rpcproto.DeadlineExceeded, match="did not end within "):
                 async for _ in client.stream("Source.silent", timeout=0.05):
                     pass
             await poll(lambda: source.closed == ["begun", "cancelled"])

@@ -65,8 +65,6 @@ class Side:
             memory,
             role,
             limits.max_frame,
-            limits.max_metadata,
-            limits.max_buffers,
             limits.frames_per_turn,
         )
         self.connection.decoder = self.decoder

@@ -322,7 +322,7 @@ def test_a_deadline_ends_the_call_at_both_sides(pair: ConnectionPair) -> None:
         side.connection.on_time(pair.clock.now)
     pair.pump()
     assert [type(one) for one in ours.outcomes] == [errors.DeadlineExceeded]
-    assert "did not end within its timeout" in str(ours.outcomes[0])
+    assert "did not end within " in str(ours.outcomes[0])
     assert [type(one) for one in theirs.outcomes] == [errors.DeadlineExceeded]
     assert pair.right.shell.events[-1] == ("cancelled", 1, ErrorCode.DEADLINE_EXCEEDED)
     assert not pair.right.connection.finished(pair.right.shell.held.pop(1))

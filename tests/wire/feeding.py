@@ -132,8 +132,6 @@ def new_decoder(sink: FrameSink, memory: LoopMemory | None = None, **limits: int
         LoopMemory() if memory is None else memory,
         limits.get("role", Role.ACCEPTOR),
         limits.get("max_frame", 1 << 20),
-        limits.get("max_metadata", 16 * 1024),
-        limits.get("max_buffers", 65_535),
         limits.get("quantum", 512),
     )
 

@@ -55,8 +55,6 @@ limits = st.fixed_dictionaries(
     {},
     optional={
         "max_frame": st.sampled_from([65_536, 1 << 20]),
-        "max_metadata": st.sampled_from([0, 3]),
-        "max_buffers": st.sampled_from([0, 2]),
         "quantum": st.sampled_from([1, 2, 7]),
     },
 )
