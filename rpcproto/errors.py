@@ -17,6 +17,7 @@
     │   │   └── NoSuchMethod                        the peer has no such method
     │   ├── CallCancelled                       the peer gave the call up
     │   ├── DeadlineExceeded (TimeoutError)     the time allowed for the call is over
+    │   ├── NotPermitted                        the peer does not let this caller do that
     │   └── RemoteError                         the handler raised, or its result could not be sent
     ├── SerializationError (ValueError)     a value could not be encoded or decoded
     │   └── MessageTooLarge                     a message exceeds a limit of this side or of the peer
@@ -43,6 +44,7 @@ __all__ = [
     "LocalProtocolError",
     "MessageTooLarge",
     "NoSuchMethod",
+    "NotPermitted",
     "Overloaded",
     "ProtocolError",
     "Refused",
@@ -156,6 +158,15 @@ class CallCancelled(CallFailed):
 
 class DeadlineExceeded(CallFailed, TimeoutError):
     """The time allowed for the call is over. The handler may have run, and may still be running."""
+
+
+class NotPermitted(CallFailed):
+    """The peer does not let this caller do that. Asking again does not help; proving who one is may, and the text says
+    how.
+
+    Built-in methods raise it for peers that are not authenticated. Handlers may raise it too: their callers get this
+    error with the same text, and no RemoteError.
+    """
 
 
 class RemoteError(CallFailed):

@@ -16,7 +16,7 @@ from rpcproto.aio import tasks
 from rpcproto.aio.context import CallContext
 from rpcproto.aio.items import Items
 from rpcproto.connection.handler import CallHandler
-from rpcproto.errors import ConfigurationError
+from rpcproto.errors import ConfigurationError, NotPermitted
 from rpcproto.serialization import registry
 from rpcproto.wire import spec
 from rpcproto.wire.spec import ErrorCode
@@ -259,6 +259,9 @@ class Serving(CallHandler):
         """Tell the caller what its handler raised."""
         connection = self.connection
         assert connection is not None
+        if isinstance(error, NotPermitted):
+            connection.fail(call_id, ErrorCode.NOT_PERMITTED, "", tasks.describe_error(error, False)[1], "")
+            return
         self.failed_handlers += 1
         name, text, traceback = tasks.describe_error(error, self.tracebacks)
         connection.fail(call_id, ErrorCode.HANDLER_RAISED, name, text, traceback)

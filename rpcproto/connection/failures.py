@@ -9,6 +9,7 @@ from rpcproto.errors import (
     GoingAway,
     MessageTooLarge,
     NoSuchMethod,
+    NotPermitted,
     Overloaded,
     Refused,
     RemoteError,
@@ -24,6 +25,7 @@ _CLASSES: dict[int, type[CallFailed]] = {
     ErrorCode.DEADLINE_EXCEEDED: DeadlineExceeded,
     ErrorCode.UNSUPPORTED_CODEC: Refused,
     ErrorCode.BAD_MESSAGE: Refused,
+    ErrorCode.NOT_PERMITTED: NotPermitted,
 }
 
 

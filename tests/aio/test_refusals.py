@@ -40,6 +40,36 @@ def test_tracebacks_are_told_only_if_the_server_is_set_so(run, address, mode):
     run(main())
 
 
+@pytest.mark.parametrize("mode", ["inline", "task", "thread", "stream"])
+def test_a_handler_can_say_that_it_is_not_permitted(run, mode):
+    def inline():
+        raise rpcproto.NotPermitted("for managers")
+
+    async def task():
+        inline()
+
+    service = {
+        "inline": inline,
+        "task": task,
+        "thread": rpcproto.request(thread=True)(lambda: inline()),
+        "stream": rpcproto.stream(lambda: inline()),
+    }
+
+    async def main():
+        async with pair(service, "inproc://not-permitted", server={"tracebacks": True}) as (server, client):
+            with pytest.raises(rpcproto.NotPermitted) as caught:
+                if mode == "stream":
+                    await client.stream(mode).__anext__()
+                else:
+                    await client.request(mode)
+            assert str(caught.value) == f"{mode} at inproc://not-permitted: for managers"
+            assert caught.value.method == mode
+            assert not isinstance(caught.value, rpcproto.Refused)
+            assert server.peers[0].stats()["handlers_failed"] == 0
+
+    run(main())
+
+
 @pytest.mark.parametrize("mode", ["inline", "task", "thread"])
 def test_wrong_arguments_are_refused_before_the_handler_starts(run, address, mode):
     def inline(a, b=1):

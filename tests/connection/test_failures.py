@@ -26,6 +26,7 @@ def test_each_code_has_its_class_and_text(code: ErrorCode) -> None:
         ErrorCode.UNSUPPORTED_CODEC: errors.Refused,
         ErrorCode.BAD_MESSAGE: errors.Refused,
         ErrorCode.MESSAGE_TOO_LARGE: errors.MessageTooLarge,
+        ErrorCode.NOT_PERMITTED: errors.NotPermitted,
         ErrorCode.UNENCODABLE_RESULT: errors.RemoteError,
         ErrorCode.HANDLER_RAISED: errors.RemoteError,
     }[code]
