@@ -19,6 +19,8 @@ from .aio.blocking_stream import BlockingChannel, BlockingStream
 from .aio.client import Client, connect
 from .aio.conformance import check
 from .aio.context import CallContext, current_call, peer
+from .aio.health import Health
+from .aio.introspection import Introspection
 from .aio.peer import Peer
 from .aio.reply import Reply
 from .aio.server import Server, serve
@@ -72,7 +74,9 @@ __all__ = [
     "Credentials",
     "DeadlineExceeded",
     "GoingAway",
+    "Health",
     "InternalError",
+    "Introspection",
     "Limits",
     "LocalProtocolError",
     "MessageTooLarge",

@@ -48,6 +48,11 @@ class Kit(rpcproto.Service):
         await asyncio.Event().wait()
 
     @rpcproto.request
+    def forbid(self) -> None:
+        self.begun.set()
+        raise rpcproto.NotPermitted("not for you")
+
+    @rpcproto.request
     async def give_up(self) -> None:
         self.begun.set()
         raise asyncio.CancelledError
@@ -129,6 +134,7 @@ CASES: list[tuple[type[rpcproto.RpcError], str, Provoke]] = [
     (rpcproto.Refused, "no", lambda k, s, c: c.request("Kit.reply")),
     (rpcproto.NoSuchMethod, "no", lambda k, s, c: c.request("Kit.reply!", 1)),
     (rpcproto.NoSuchMethod, "no", lambda k, s, c: c.request("Kit.notified")),
+    (rpcproto.NotPermitted, "yes", lambda k, s, c: c.request("Kit.forbid")),
     (rpcproto.Overloaded, "no", overload),
     (rpcproto.GoingAway, "no", leave),
     (rpcproto.CallCancelled, "yes", lambda k, s, c: c.request("Kit.give_up")),

@@ -74,6 +74,7 @@ class Link(asyncio.BufferedProtocol):
         self.closed = asyncio.Event()
         self.opened = False
         self.heard = 0.0
+        self.since = 0.0
         self.bytes_heard = 0
         self.bytes_told = 0
         self.stalled: float | None = None
@@ -118,7 +119,7 @@ class Link(asyncio.BufferedProtocol):
         if refusal := self.identity.refusal():
             self.connection.abandon(ErrorCode.AUTHENTICATION, refusal)
             return
-        self.heard = _clock.monotonic()
+        self.heard = self.since = _clock.monotonic()
         self._check_at(self.heard + session.timeouts.greeting)
 
     def pause_writing(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 from rpcproto import transports
 from rpcproto._logs import log
 from rpcproto.aio.conformance import check_all
+from rpcproto.aio.health import Health
+from rpcproto.aio.inspector import Inspector, check_told
+from rpcproto.aio.introspection import Told
 from rpcproto.aio.link import Link
 from rpcproto.aio.options import MAX_THREADS, Allocate, Options
 from rpcproto.aio.peer import Peer
@@ -32,17 +36,23 @@ _GRACE = 30.0
 
 
 class Server:
-    """Listeners and the connections they accepted. Made by :func:`serve`; an async context manager, and awaitable."""
+    """Listeners and the connections they accepted. Made by :func:`serve`; an async context manager, and awaitable.
+
+    Attributes:
+        health: whether calls are welcome, for those who ask; see :class:`~rpcproto.Health`.
+    """
 
     def __init__(
         self, addresses: tuple[str, ...], options: Options, sock: socket.socket | None, security: Security | None
     ) -> None:
         self._wanted = addresses
         self._options = options
+        self.health = Health(options.entries)
         self._sock = sock
         self._security = security
         self._listeners: list[Listener] = []
-        self._links: dict[Link, None] = {}
+        self._links: dict[Link, int] = {}  # with their numbers
+        self._numbers = itertools.count(1)
         self._arriving: dict[Link, None] = {}  # those that may not call yet, the oldest first
         self._ending: dict[Link, None] = {}  # those lost whose handlers have yet to end
         self._started = False
@@ -148,7 +158,8 @@ class Server:
             del self._arriving[oldest]
             log.warning("%s was cut: more than max_arriving=%d connect and do not greet", oldest.peer.address, limit)
             oldest.abort()
-        self._links[link] = self._arriving[link] = None
+        self._arriving[link] = None
+        self._links[link] = next(self._numbers)
         return link
 
     def _arrived(self, link: Link) -> None:
@@ -177,6 +188,7 @@ def serve(
     max_threads: int = MAX_THREADS,
     budget: ReassemblyBudget | None = None,
     secret: SecretSource | None = None,
+    introspection: Told = "authenticated",
 ) -> Server:
     """Serve calls: ``async with serve(service, address) as server`` or ``server = await serve(service, address)``.
 
@@ -200,6 +212,8 @@ def serve(
             UTF-8 bytes), at least 16 bytes. Of a sequence each one is accepted. To change it while serving: a function
             without arguments that returns one or a sequence, called at the start and for each connection; should it
             fail, the client is turned away. Proofs do not encrypt what follows them.
+        introspection: who may call the built-in methods (:class:`~rpcproto.Introspection`), which tell what is served
+            and what goes on: "authenticated" peers, "all" or "none". The one that tells the health is for all.
 
     Raises:
         ConfigurationError: an argument makes no sense, or needs ``secret=`` or ``insecure=True``.
@@ -212,6 +226,7 @@ def serve(
     for address in addresses:
         transports.parse(address)
     check_all(service, implements)
+    check_told(introspection)
     options = Options(
         service=service,
         codec=codec,
@@ -228,4 +243,6 @@ def serve(
     security = transports.secure(
         ssl, addresses, server=True, timeout=options.timeouts.handshake, limit=options.limits.max_handshakes
     )
-    return Server(addresses, options, sock, security)
+    server = Server(addresses, options, sock, security)
+    Inspector(server, service, options, server._links, introspection)
+    return server

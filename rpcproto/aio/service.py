@@ -17,6 +17,7 @@ from functools import partialmethod
 from typing import Any, NamedTuple, TypeVar, overload
 
 from rpcproto.aio.handler import Handler
+from rpcproto.aio.introspection import RESERVED
 from rpcproto.errors import ConfigurationError
 from rpcproto.wire.spec import MAX_METHOD_NAME, FrameType
 
@@ -191,6 +192,11 @@ def build_registry(services: Any) -> dict[str, Handler]:
         else:
             raise ConfigurationError(_not_a_service(part))
         for handler in found:
+            if handler.name.startswith(RESERVED):
+                raise ConfigurationError(
+                    f"method name {handler.name!r} of {handler.owner}: names that begin with {RESERVED!r} are those of"
+                    " built-in methods; choose another service_name, name= or key"
+                )
             other = registry.setdefault(handler.name, handler)
             if other is not handler:
                 raise ConfigurationError(
