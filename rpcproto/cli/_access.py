@@ -15,7 +15,7 @@ import click
 
 import rpcproto
 
-__all__ = ["client_options", "in_options", "server_options"]
+__all__ = ["access_of", "client_options", "in_options", "server_options"]
 
 Command = Callable[..., Any]
 
@@ -52,6 +52,9 @@ _SERVER_HOSTNAME = click.option(
     help="For tls://: the name in the server's certificate, if not that of ADDRESS.",
 )
 
+_NAMES = ("secret_file", "certificate", "key", "ca", "server_hostname")
+"""The parameters of these options."""
+
 _WORDS = (
     ("secret=...", "--secret-file FILE"),
     ("the function given as secret= returned", "is in --secret-file"),
@@ -66,6 +69,7 @@ _WORDS = (
     ("TLS: key: ", "--key: "),
     ("TLS: ca: ", "--ca: "),
     ("insecure=True", "--insecure"),
+    ("introspection='all'", "--introspection all"),
 )
 """What errors of the library tell to give, and what that is here."""
 
@@ -80,6 +84,31 @@ def client_options(command: Command) -> Command:
     return _with_options(command, (*_SHARED, _CLIENT_CA, _SERVER_HOSTNAME))
 
 
+def access_of(
+    *,
+    secret_file: Path | None = None,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    ca: Path | None = None,
+    server_hostname: str | None = None,
+    **_: Any,
+) -> dict[str, Any]:
+    """The arguments of :func:`rpcproto.connect` or :func:`rpcproto.serve` by these options; others are ignored.
+
+    Raises:
+        click.UsageError: they make no sense together, or the secret cannot be read.
+    """
+    access: dict[str, Any] = {"secret": _secret_from(secret_file)}
+    if certificate is not None or key is not None or ca is not None:
+        try:
+            access["ssl"] = rpcproto.TLS(certificate=certificate, key=key, ca=ca)
+        except rpcproto.ConfigurationError as error:
+            raise click.UsageError(in_options(error)) from error
+    if server_hostname is not None:
+        access["server_hostname"] = server_hostname
+    return access
+
+
 def in_options(error: Exception) -> str:
     """The text of an error, in which what is to be given as an argument of a function is an option of the command."""
     text = str(error)
@@ -90,19 +119,9 @@ def in_options(error: Exception) -> str:
 
 def _with_options(command: Command, options: tuple[Callable[[Command], Command], ...]) -> Command:
     @functools.wraps(command)
-    def call(
-        *args: Any, secret_file: Path | None, certificate: Path | None, key: Path | None, ca: Path | None, **rest: Any
-    ) -> Any:
-        access: dict[str, Any] = {"secret": _secret_from(secret_file)}
-        if certificate is not None or key is not None or ca is not None:
-            try:
-                access["ssl"] = rpcproto.TLS(certificate=certificate, key=key, ca=ca)
-            except rpcproto.ConfigurationError as error:
-                raise click.UsageError(in_options(error)) from error
-        hostname = rest.pop("server_hostname", None)
-        if hostname is not None:
-            access["server_hostname"] = hostname
-        return command(*args, access=access, **rest)
+    def call(*args: Any, **rest: Any) -> Any:
+        ours = {name: rest.pop(name) for name in _NAMES if name in rest}
+        return command(*args, access=access_of(**ours), **rest)
 
     result: Command = call
     for option in reversed(options):

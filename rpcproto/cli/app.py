@@ -16,6 +16,7 @@ from ._exit import ExitCode, exit_code, one_line
 from .bench import bench
 from .call import call
 from .info import info
+from .inspect import inspect
 from .ping import ping
 from .serve import serve
 
@@ -70,6 +71,7 @@ Try it:
   rpcproto serve tcp://127.0.0.1:5555         an echo service to talk to
   rpcproto ping tcp://127.0.0.1:5555          how far away is it?
   rpcproto call tcp://127.0.0.1:5555 Echo.echo '"hello"'
+  rpcproto inspect unix:///tmp/echo.sock      what does a server offer and do?
   rpcproto bench                              how fast is this machine?
 
 \b
@@ -80,7 +82,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no connection, 4 out of time,
 @click.version_option(rpcproto.__version__, message="rpcproto %(version)s")
 @click.pass_context
 def app(ctx: click.Context) -> None:
-    """Messages between Python processes: serve, call and measure from the command line.
+    """Messages between Python processes: serve, call, inspect and measure from the command line.
 
     Addresses are tcp://HOST:PORT, with [..] around an IPv6 host, or unix:///PATH.
     """
@@ -89,7 +91,7 @@ def app(ctx: click.Context) -> None:
         ctx.exit(ExitCode.USAGE)
 
 
-for command in (bench, call, info, ping, serve):
+for command in (bench, call, info, inspect, ping, serve):
     app.add_command(command)
 
 

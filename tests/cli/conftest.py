@@ -50,7 +50,7 @@ class FakeClient:
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    async def request(self, method: str, *arguments: object, timeout: float) -> object:
+    async def request(self, method: str, *arguments: object, timeout: float, codec: str = "") -> object:
         self.requests.append((method, *arguments))
         return self._answer()
 
@@ -59,6 +59,8 @@ class FakeClient:
         return self._answer()
 
     def _answer(self) -> object:
+        if not self.answers:
+            raise rpcproto.NotPermitted("the script is over")
         answer = self.answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer

@@ -6,7 +6,7 @@ import pytest
 import rpcproto
 from rpcproto.cli import app as app_module
 
-COMMANDS = ("bench", "call", "info", "ping", "serve")
+COMMANDS = ("bench", "call", "info", "inspect", "ping", "serve")
 
 
 def test_version(command):
