@@ -71,7 +71,7 @@ Try it:
   rpcproto serve tcp://127.0.0.1:5555         an echo service to talk to
   rpcproto ping tcp://127.0.0.1:5555          how far away is it?
   rpcproto call tcp://127.0.0.1:5555 Echo.echo '"hello"'
-  rpcproto inspect unix:///tmp/echo.sock      what does a server offer and do?
+  rpcproto inspect --help                     what does a server offer and do?
   rpcproto bench                              how fast is this machine?
 
 \b

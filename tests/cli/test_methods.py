@@ -47,7 +47,7 @@ def test_a_method_is_described(command, address):
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == (
         "Shop.price(item: str, count: int = 1) -> int\n"
-        "request, runs on the event loop; defined as tests.cli.test_inspect.Shop.price\n"
+        f"request, runs on the event loop; defined as {Shop.__module__}.Shop.price\n"
         "\n"
         "What it costs.\n\nIn EUR.\n"
     )

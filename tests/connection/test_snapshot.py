@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from rpcproto.connection.snapshot import calls_of, state_of
+from rpcproto.errors import ConnectionLost
 from rpcproto.wire import spec
-from rpcproto.wire.spec import ErrorCode
+from rpcproto.wire.spec import ErrorCode, Role
 from tests.connection.pairing import KIB, ConnectionPair, Side
 
 
@@ -222,6 +223,18 @@ def test_both_directions_have_their_share(pair: ConnectionPair) -> None:
     for number in range(3):
         pair.left.answer(2 * number + 2)
     pair.pump()
+
+
+def test_a_bounded_number_of_very_many_calls(make_side) -> None:
+    side = make_side(Role.INITIATOR)
+    calls = [side.request("hold") for _ in range(20_000)]
+    found, left_out = calls_of(side.connection, 0.0, 100)
+    assert ([call["id"] for call in found], left_out) == (list(range(1, 201, 2)), 19_900)
+    assert {call["state"] for call in found} == {"sent"}
+    assert state_of(side.connection)["pending"] == 20_000
+    assert state_of(side.connection)["blocked"] > 10_000
+    side.connection.lost(ConnectionLost("over"))
+    assert all(isinstance(call.outcome, ConnectionLost) for call in calls)
 
 
 def test_a_flow_that_runs_is_one_call(pair: ConnectionPair) -> None:

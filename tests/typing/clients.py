@@ -105,6 +105,12 @@ async def right(client: rpcproto.Client, peer: rpcproto.Peer) -> None:
     assert_type(client.of(Store[int]), Store[int])
     assert_type(await client.of(Store[int]).get("key"), int)
 
+    looking = client.of(rpcproto.Introspection)
+    assert_type(await looking.health("Shop"), str)
+    assert_type((await looking.methods())["methods"][0]["signature"], str)
+    assert_type((await looking.connections())["connections"][0]["credit_calls"], int)
+    assert_type((await looking.calls())["calls"][0]["time_left"], float | None)
+
     # The same function takes a service of this process and one that is called.
     await buy(ShopService())
     await buy(client.of(OnlyPrice))
