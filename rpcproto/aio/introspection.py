@@ -127,8 +127,8 @@ class Introspection(Protocol):
     async def health(self, service: str = "") -> str:
         """Whether calls are welcome: ``serving`` or ``not serving``; ``unknown`` if there is no such service.
 
-        It is known who runs the server or nothing: whoever gets this answer could make other calls as well, and would
-        find out. What a caller does not know is whether it is meant to.
+        For all who may call: it tells them no more than they would find out by calling, and those who balance load need
+        no secret for it.
 
         Args:
             service: what its wire names have before the dot; the whole server if left out.
