@@ -21,6 +21,7 @@ from .aio.conformance import check
 from .aio.context import CallContext, current_call, peer
 from .aio.health import Health
 from .aio.introspection import Introspection
+from .aio.middleware import Call, Covering, Middleware, Proceed, covering
 from .aio.peer import Peer
 from .aio.reply import Reply
 from .aio.server import Server, serve
@@ -61,6 +62,7 @@ __all__ = [
     "BlockingClient",
     "BlockingPeer",
     "BlockingStream",
+    "Call",
     "CallCancelled",
     "CallContext",
     "CallFailed",
@@ -71,6 +73,7 @@ __all__ = [
     "ConnectFailed",
     "ConnectionClosed",
     "ConnectionLost",
+    "Covering",
     "Credentials",
     "DeadlineExceeded",
     "GoingAway",
@@ -80,10 +83,12 @@ __all__ = [
     "Limits",
     "LocalProtocolError",
     "MessageTooLarge",
+    "Middleware",
     "NoSuchMethod",
     "NotPermitted",
     "Overloaded",
     "Peer",
+    "Proceed",
     "ProtocolError",
     "Refused",
     "RemoteError",
@@ -99,6 +104,7 @@ __all__ = [
     "check",
     "connect",
     "connect_blocking",
+    "covering",
     "current_call",
     "notify",
     "peer",

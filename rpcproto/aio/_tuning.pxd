@@ -7,3 +7,4 @@ cdef enum:
     INLINE = 0
     TASK = 1
     THREAD = 2
+    COVERED = 3

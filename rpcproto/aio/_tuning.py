@@ -14,4 +14,5 @@ DISCARD_MAX = 1024 * 1024
 INLINE = 0
 TASK = 1
 THREAD = 2
+COVERED = 3
 """How a handler is run."""

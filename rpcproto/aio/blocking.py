@@ -12,7 +12,7 @@ from typing import Any
 from rpcproto.aio.blocking_peer import BlockingPeer
 from rpcproto.aio.client import Client, connect
 from rpcproto.aio.loop_thread import LoopThread
-from rpcproto.aio.options import MAX_THREADS, Allocate
+from rpcproto.aio.options import MAX_THREADS, Allocate, Middlewares
 from rpcproto.aio.portal import refuse_in_loop
 from rpcproto.aio.secret import Secret
 from rpcproto.config import Limits, Timeouts
@@ -96,6 +96,7 @@ def connect_blocking(
     budget: ReassemblyBudget | None = None,
     secret: Secret | Callable[[], Secret] | None = None,
     insecure: bool = False,
+    middleware: Middlewares = (),
 ) -> BlockingClient:
     """Connect to a server and wait until it is done: ``with connect_blocking(address) as client``.
 
@@ -106,6 +107,7 @@ def connect_blocking(
         ssl, server_hostname, codec, limits, timeouts, tracebacks, allocate, max_threads, budget, insecure: as for
             :func:`~rpcproto.connect`.
         secret: the same; a function runs on that event loop, so it must not wait.
+        middleware: the same; it runs on that event loop, too.
 
     Raises:
         ConfigurationError: an argument makes no sense.
@@ -127,6 +129,7 @@ def connect_blocking(
         budget=budget,
         secret=secret,
         insecure=insecure,
+        middleware=middleware,
     )
     refuse_in_loop()
     thread = LoopThread.enter()

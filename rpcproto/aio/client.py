@@ -9,7 +9,7 @@ from typing import Any
 
 from rpcproto import transports
 from rpcproto.aio.link import Link
-from rpcproto.aio.options import MAX_THREADS, Allocate, Options
+from rpcproto.aio.options import MAX_THREADS, Allocate, Middlewares, Options
 from rpcproto.aio.peer import Peer
 from rpcproto.aio.reply import Reply
 from rpcproto.aio.secret import Secret
@@ -223,6 +223,7 @@ def connect(
     budget: ReassemblyBudget | None = None,
     secret: Secret | Callable[[], Secret] | None = None,
     insecure: bool = False,
+    middleware: Middlewares = (),
 ) -> Client:
     """Connect to a server: ``async with connect(address) as client`` or ``client = await connect(address)``.
 
@@ -242,6 +243,8 @@ def connect(
             16 bytes; or a function without arguments that returns one, called at each connecting.
         insecure: at a ``unix:`` address, accept a server of another user than this one or root, who has no secret to
             prove.
+        middleware: coroutine functions around the calls made, or what :func:`~rpcproto.covering` makes of
+            them, the outermost first. See :class:`~rpcproto.Middleware`.
 
     Raises:
         ConfigurationError: an argument makes no sense.
@@ -261,6 +264,8 @@ def connect(
         secret=secret,
         several=False,
         insecure=insecure,
+        middleware=middleware,
+        side="client",
     )
     security = transports.secure(
         ssl,

@@ -18,8 +18,9 @@ from rpcproto.wire.spec import FrameType
 
 __all__ = ["Handler", "Mode"]
 
-Mode = Literal["inline", "thread", "task"]
-"""How a handler is run: called on the loop, called in an executor, or called on the loop and awaited in a task."""
+Mode = Literal["inline", "thread", "task", "covered"]
+"""How a handler is run: called on the loop, called in an executor, or called on the loop and awaited in a task. Covered
+ones are given the items of the call, which middleware has a look at."""
 
 MAX_LAYERS = 100
 """Wrappers looked through. An object may claim to wrap itself."""

@@ -8,6 +8,10 @@ from typing import Any
 
 from rpcproto.aio.identity import Identity
 from rpcproto.aio.link import Link
+from rpcproto.aio.middleware import Covering, Middleware, Side
+from rpcproto.aio.middleware_calls import link_for
+from rpcproto.aio.middleware_handlers import cover
+from rpcproto.aio.middleware_layers import read_middleware
 from rpcproto.aio.runtime import Runtime, default_budget, runtime
 from rpcproto.aio.secret import Secrets, SecretSource
 from rpcproto.aio.service import build_registry
@@ -21,6 +25,7 @@ from rpcproto.serialization import registry
 from rpcproto.serialization.codec import Codec
 
 Allocate = Callable[[list[int]], Sequence[memoryview]]
+Middlewares = Sequence[Middleware | Covering]
 
 MAX_THREADS = 32
 
@@ -39,6 +44,8 @@ class Options:
         secret: what both sides have to prove, or None.
         several: whether a sequence of secrets makes sense.
         insecure: whether processes of other users are welcome at a ``unix:`` address without a secret.
+        middleware: a list of middleware.
+        side: what of it is covered unless it says otherwise: calls served, or calls made.
 
     Raises:
         ConfigurationError: one of them makes no sense.
@@ -58,10 +65,13 @@ class Options:
         secret: SecretSource | None,
         several: bool,
         insecure: bool,
+        middleware: Middlewares,
+        side: Side,
     ) -> None:
-        self.entries = (
-            {} if service is None else {name: Entry(handler) for name, handler in build_registry(service).items()}
-        )
+        layers = read_middleware(middleware, side)
+        handlers = {} if service is None else cover(build_registry(service), layers)
+        self.entries = {name: Entry(handler) for name, handler in handlers.items()}
+        self._new_link = link_for(layers)
         self.codec = registry.get(codec)
         self.limits = limits if limits is not None else Limits()
         self.timeouts = timeouts if timeouts is not None else Timeouts()
@@ -91,7 +101,7 @@ class Options:
             self._runtime, self.entries, self.codec, self.limits, self.timeouts, self.tracebacks, self.allocate
         )
         identity = Identity(role, self.secrets, self.insecure)
-        return Link(session, role, identity, self.budget, on_open, on_close, self.executor)
+        return self._new_link(session, role, identity, self.budget, on_open, on_close, self.executor)
 
     def executor(self) -> Executor:
         """The threads for handlers; made when the first one needs them."""

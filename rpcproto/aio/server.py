@@ -15,7 +15,8 @@ from rpcproto.aio.health import Health
 from rpcproto.aio.inspector import Inspector, check_told
 from rpcproto.aio.introspection import Told
 from rpcproto.aio.link import Link
-from rpcproto.aio.options import MAX_THREADS, Allocate, Options
+from rpcproto.aio.middleware_calls import CoveredLink
+from rpcproto.aio.options import MAX_THREADS, Allocate, Middlewares, Options
 from rpcproto.aio.peer import Peer
 from rpcproto.aio.secret import SecretSource
 from rpcproto.config import Limits, Timeouts
@@ -169,7 +170,7 @@ class Server:
         self._links.pop(link, None)
         self._arriving.pop(link, None)
         self._ending.pop(link, None)
-        if link.connection.running:
+        if link.connection.running or (isinstance(link, CoveredLink) and link.covered):
             self._ending[link] = None
 
 
@@ -189,6 +190,7 @@ def serve(
     budget: ReassemblyBudget | None = None,
     secret: SecretSource | None = None,
     introspection: Told = "authenticated",
+    middleware: Middlewares = (),
 ) -> Server:
     """Serve calls: ``async with serve(service, address) as server`` or ``server = await serve(service, address)``.
 
@@ -214,6 +216,8 @@ def serve(
             fail, the client is turned away. Proofs do not encrypt what follows them.
         introspection: who may call the built-in methods (:class:`~rpcproto.Introspection`), which tell what is served
             and what goes on: "authenticated" peers, "all" or "none". The one that tells the health is for all.
+        middleware: coroutine functions around the calls served, or what :func:`~rpcproto.covering` makes of
+            them, the outermost first. See :class:`~rpcproto.Middleware`.
 
     Raises:
         ConfigurationError: an argument makes no sense, or needs ``secret=`` or ``insecure=True``.
@@ -239,6 +243,8 @@ def serve(
         secret=secret,
         several=True,
         insecure=insecure,
+        middleware=middleware,
+        side="server",
     )
     security = transports.secure(
         ssl, addresses, server=True, timeout=options.timeouts.handshake, limit=options.limits.max_handshakes

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rpcproto.connection.connection import Connection
     from rpcproto.serialization.codec import Codec
 
-_MODES = {"inline": tuning.INLINE, "task": tuning.TASK, "thread": tuning.THREAD}
+_MODES = {"inline": tuning.INLINE, "task": tuning.TASK, "thread": tuning.THREAD, "covered": tuning.COVERED}
 _PLAIN = tasks.PLAIN
 
 

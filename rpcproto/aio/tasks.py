@@ -11,7 +11,7 @@ import contextvars
 import inspect
 import sys
 import traceback as traceback_module
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +57,13 @@ def start_flow(
     session: Serving, running: RunningCall, entry: Entry, codec: Codec, items: Items, args: Sequence[Any]
 ) -> None:
     """Run the handler of a stream or channel."""
+    if entry.mode == tuning.COVERED:
+        items, serving = entry.function(session, running, items, args)
+        _start_task(session, _call(session, running, entry, codec, args, serving, items))
+        return
     if entry.kind == spec.STREAM:
-        _start_task(session, _call(session, running, entry, codec, args, _send_all(items, entry, args), items))
+        serving = send_all(items, entry.function, args)
+        _start_task(session, _call(session, running, entry, codec, args, serving, items))
         return
     args = [Channel(items), *args]
     if entry.mode == tuning.TASK:
@@ -79,9 +84,9 @@ def start_flow(
             items.leave(running)
 
 
-async def _send_all(items: Items, entry: Entry, args: Sequence[Any]) -> None:
+async def send_all(items: Items, function: Callable[..., Any], args: Sequence[Any]) -> None:
     """Send what the handler of a stream gives, at the pace of its consumer."""
-    values = entry.function(*args)
+    values = function(*args)
     if is_awaitable(values):
         values = await values
     if hasattr(values, "__aiter__"):

@@ -1,0 +1,437 @@
+"""Items of covered streams and channels: hooks that raise, consumers, pacing, and what comes before proceeding."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+
+import rpcproto
+from rpcproto.testing import pair
+from tests.aio._ends import poll, turns
+from tests.aio._middleware import Bench, Notes
+
+WINDOW = 64 * 1024
+SMALL = {"limits": rpcproto.Limits(call_window=WINDOW, connection_window=4 * WINDOW)}
+
+
+async def passing(call, proceed):
+    return await proceed(call)
+
+
+def refusing(item):
+    if item == 2:
+        raise ValueError(f"no {item}")
+    return item
+
+
+async def refuse_sent(call, proceed):
+    call.on_sent(refusing)
+    return await proceed(call)
+
+
+async def refuse_received(call, proceed):
+    call.on_received(refusing)
+    return await proceed(call)
+
+
+def covered(*middleware):
+    """``pair`` with middleware at the client."""
+    return pair(Bench(), client={"middleware": list(middleware or (passing,))})
+
+
+async def collect(stream, got):
+    """Put the items into a list, as they come."""
+    async for item in stream:
+        got += [item]
+
+
+async def until_idle(*peers):
+    await poll(lambda: all(peer.stats()["flows_open"] == peer.stats()["calls_running"] == 0 for peer in peers))
+
+
+# ---- hooks that raise ------------------------------------------------------------------------------------------------
+
+
+def test_what_was_received_before_a_hook_raised_is_to_be_had(run):
+    async def main():
+        notes = Notes()
+        async with covered(notes, refuse_received) as (server, client):
+            got = []
+            with pytest.raises(ValueError, match="no 2"):
+                await collect(client.stream("Bench.items", 5), got)
+            assert got == [0, 1]
+            await until_idle(client, server.peers[0])
+
+    run(main())
+
+
+def test_a_hook_that_raises_fails_the_call_at_the_server(run):
+    async def main():
+        async with pair(Bench(), server={"middleware": [refuse_received, refuse_sent]}) as (server, client):
+            got = []
+            with pytest.raises(rpcproto.RemoteError, match="ValueError: no 2"):
+                await collect(client.stream("Bench.items", 5), got)
+            assert got == [0, 1]
+            for method in ("talk", "plain_talk"):
+                async with client.channel(f"Bench.{method}") as channel:
+                    await channel.send(1)
+                    assert await channel.receive() == 1
+                    await channel.send(2)
+                    with pytest.raises(rpcproto.RemoteError, match="ValueError: no 2"):
+                        await channel.receive()
+            await until_idle(client, server.peers[0])
+
+    run(main())
+
+
+def test_a_hook_that_raises_where_an_item_is_sent(run):
+    """The item is not sent, and the call goes on."""
+
+    async def main():
+        async with covered(refuse_sent) as (_, client):
+            async with client.channel("Bench.talk") as channel:
+                early = channel.send(2)
+                await channel.send(1)
+                assert await channel.receive() == 1
+                with pytest.raises(ValueError, match="no 2"):
+                    await early
+                with pytest.raises(ValueError, match="no 2"):
+                    channel.send(2)
+                await channel.send(3)
+                assert await channel.receive() == 3
+
+    run(main())
+
+
+def test_a_hook_that_raises_before_a_consumer(run, caplog):
+    async def main():
+        async with covered(refuse_received) as (server, client):
+            got, ended = [], asyncio.get_running_loop().create_future()
+            stream = client.stream("Bench.items", 5)
+            stream.on_items(got.extend, on_end=ended.set_result)
+            assert str(await ended) == "no 2"
+            await until_idle(client, server.peers[0])
+
+    run(main())
+    assert "the consumer of the items of Bench.items raised" in caplog.text
+
+
+# ---- consumers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("taken", [0, 1, 3])
+def test_a_consumer_after_some_were_taken(run, taken):
+    """Each item goes through the hook once, and arrives once."""
+    seen = []
+
+    async def note(call, proceed):
+        call.on_received(lambda item: seen.append(item) or -item)
+        return await proceed(call)
+
+    async def main():
+        async with covered(note) as (_, client):
+            stream = client.stream("Bench.items", 10)
+            got = [await anext(stream) for _ in range(taken)]
+            ended = asyncio.get_running_loop().create_future()
+            stream.on_items(got.extend, on_end=ended.set_result)
+            assert await ended is None
+            assert got == [-number for number in range(10)]
+
+    run(main())
+    assert seen == list(range(10))
+
+
+def test_hooks_have_seen_all_when_proceed_returns(run):
+    """Although the consumer takes its time."""
+    seen, total = [], []
+
+    async def count(call, proceed):
+        call.on_received(seen.append)
+        await proceed(call)
+        total.append(len(seen))
+
+    async def main():
+        async with covered(count) as (_, client):
+            stream = client.stream("Bench.items", 100)
+            await anext(stream)
+            await poll(lambda: total)
+            assert len([item async for item in stream]) == 99
+            stream = client.stream("Bench.items", 100)
+            await anext(stream)
+            await poll(lambda: len(total) == 2)
+            got = []
+            stream.on_items(got.extend)
+            assert len(got) == 99
+
+    run(main())
+    assert total == [100, 200]
+
+
+def test_a_consumer_that_raises_at_the_server(run):
+    """The caller is told, and the middleware; the handler's own ``on_end`` as well."""
+    notes, ended = Notes(), []
+
+    @rpcproto.channel
+    def handler(channel):
+        def consume(values):
+            raise KeyError(values[0])
+
+        channel.on_items(consume, on_end=ended.append)
+
+    async def main():
+        async with pair({"handler": handler}, server={"middleware": [notes]}) as (server, client):
+            async with client.channel("handler") as channel:
+                await channel.send("x")
+                with pytest.raises(rpcproto.RemoteError) as caught:
+                    await channel.receive()
+                assert caught.value.type_name == "KeyError"
+            await until_idle(client, server.peers[0])
+            assert server.peers[0].stats()["handlers_failed"] == 1
+
+    run(main())
+    assert notes.log[-1] == ("raised", "KeyError")
+    assert [type(error) for error in ended] == [KeyError]
+
+
+def test_two_consumers(run):
+    async def main():
+        async with covered() as (_, client):
+            async with client.stream("Bench.endless") as stream:
+                stream.on_items(lambda values: None)
+                with pytest.raises(rpcproto.ConfigurationError, match="its items have a consumer already"):
+                    stream.on_items(lambda values: None)
+
+    run(main())
+
+
+# ---- before it is opened ---------------------------------------------------------------------------------------------
+
+
+def gated():
+    """An event, and middleware that waits for it before it proceeds."""
+    gate = asyncio.Event()
+
+    async def wait(call, proceed):
+        await gate.wait()
+        return await proceed(call)
+
+    return gate, wait
+
+
+def test_what_is_sent_before_waits(run):
+    async def main():
+        gate, wait = gated()
+        async with covered(wait) as (_, client):
+            async with client.channel("Bench.talk") as channel:
+                assert channel.method == "Bench.talk"
+                assert not channel.over
+                assert not channel.ready()
+                sent = [asyncio.ensure_future(channel.send(number)) for number in (1, 2)]
+                channel.send(3)
+                flushed = asyncio.ensure_future(channel.flush())
+                channel.end()
+                with pytest.raises(rpcproto.LocalProtocolError, match="an item was sent after the end of this side"):
+                    channel.send(4)
+                await turns()
+                assert not any(each.done() for each in [*sent, flushed])
+                gate.set()
+                await asyncio.gather(*sent, flushed)
+                assert [item async for item in channel] == [1, 2, 3]
+
+    run(main())
+
+
+def test_what_waits_is_bounded(run):
+    async def main():
+        _, wait = gated()
+        async with covered(wait) as (_, client):
+            async with client.channel("Bench.talk") as channel:
+                with pytest.raises(rpcproto.Overloaded, match="1000 wait for middleware to proceed; await each send"):
+                    for number in range(1001):
+                        channel.send(number)
+                assert number == 1000
+
+    run(main())
+
+
+def test_a_channel_given_up_before(run):
+    async def main():
+        gate, wait = gated()
+        async with covered(wait) as (server, client):
+            async with client.channel("Bench.talk") as channel:
+                handle = channel.send(1)
+                await turns()
+            with pytest.raises(rpcproto.CallCancelled):
+                await handle
+            assert channel.over
+            with pytest.raises(rpcproto.CallCancelled):
+                await channel.receive()
+            stream = client.stream("Bench.items", 1)
+            await turns()
+            del stream
+            gc.collect()
+            await poll(lambda: not client._link.covered)
+            assert not gate.is_set()
+            assert server.peers[0].stats()["calls_served"] == 0
+
+    run(main())
+
+
+def test_a_consumer_set_before(run):
+    async def main():
+        gate, wait = gated()
+        async with covered(wait) as (_, client):
+            got, ended = [], asyncio.get_running_loop().create_future()
+            stream = client.stream("Bench.items", 3)
+            stream.on_items(got.extend, on_end=ended.set_result)
+            await turns()
+            gate.set()
+            assert await ended is None
+            assert got == [0, 1, 2]
+
+    run(main())
+
+
+def test_sends_that_wait_learn_that_nothing_comes_of_it(run):
+    async def main():
+        async def refuse(call, proceed):
+            await asyncio.sleep(0)
+            raise PermissionError("not you")
+
+        async with covered(refuse) as (_, client):
+            async with client.channel("Bench.talk") as channel:
+                with pytest.raises(PermissionError):
+                    await channel.send(1)
+                with pytest.raises(PermissionError):
+                    await channel.receive()
+                with pytest.raises(rpcproto.CallCancelled):
+                    await channel.send(1)
+
+    run(main())
+
+
+# ---- the end ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["iterate", "consume"])
+def test_the_end_is_told_when_the_middleware_has_ended(run, how):
+    async def main():
+        gate, told = asyncio.Event(), []
+
+        async def change(call, proceed):
+            try:
+                await proceed(call)
+            except rpcproto.RemoteError as error:
+                await gate.wait()
+                raise LookupError("changed") from error
+
+        async def use():
+            stream = client.stream("Bench.fail_late", "x")
+            if how == "consume":
+                ended = asyncio.get_running_loop().create_future()
+                stream.on_items(told.extend, on_end=ended.set_result)
+                raise await ended
+            await collect(stream, told)
+
+        async with covered(change) as (server, client):
+            task = asyncio.ensure_future(use())
+            await poll(lambda: server.peers[0].stats()["handlers_failed"])
+            await poll(lambda: told == [1])
+            await turns()
+            assert not task.done()
+            gate.set()
+            with pytest.raises(LookupError, match="changed"):
+                await task
+
+    run(main())
+
+
+def test_one_direction_of_a_channel_ends_although_the_call_goes_on(run):
+    @rpcproto.channel
+    async def handler(channel):
+        await channel.send(1)
+        channel.end()
+        assert [item async for item in channel] == [2, 3]
+
+    async def main():
+        notes = Notes()
+        async with pair({"handler": handler}, client={"middleware": [notes]}) as (server, client):
+            async with client.channel("handler") as channel:
+                assert [item async for item in channel] == [1]
+                assert notes.log[-1] == ("received", 1)
+                await channel.send(2)
+                await channel.send(3)
+                channel.end()
+                await poll(lambda: notes.log[-1] == ("end", None))
+            assert server.peers[0].stats()["handlers_failed"] == 0
+
+    run(main())
+
+
+def test_middleware_that_gives_the_call_up_tells_its_own_error(run):
+    async def limit(call, proceed):
+        try:
+            async with asyncio.timeout(0.02):
+                await proceed(call)
+        except TimeoutError:
+            raise LookupError("took too long") from None
+
+    async def main():
+        async with covered(limit) as (server, client):
+            stream = client.stream("Bench.endless")
+            assert await anext(stream) == "first"
+            with pytest.raises(LookupError, match="took too long"):
+                await anext(stream)
+            await until_idle(client, server.peers[0])
+
+    run(main())
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_a_slow_consumer_holds_up_the_sender_as_without(run, side):
+    sent = []
+
+    @rpcproto.stream
+    async def source():
+        for number in range(1000):
+            sent.append(number)
+            yield bytes(4096)
+
+    async def main():
+        middleware = {"middleware": [Notes()]}
+        options = {"server": SMALL, "client": SMALL}
+        options[side] = SMALL | middleware
+        async with pair({"source": source}, **options) as (_, client):
+            async with client.stream("source") as stream:
+                await anext(stream)
+                await poll(lambda: len(sent) >= 16)
+                await client.ping()
+                await turns(20)
+                held = len(sent)
+                assert held < 100
+                assert len([item async for item in stream]) == 999
+
+    run(main())
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_many_items_come_whole_and_in_order(run, address, side):
+    async def main():
+        notes = Notes()
+        async with pair(Bench(), address, **{side: {"middleware": [notes]}}) as (_, client):
+            assert [item async for item in client.stream("Bench.plain_items", 3000)] == list(range(3000))
+            assert [note[1] for note in notes.log[1:-1]] == list(range(3000))
+            async with client.channel("Bench.talk") as channel:
+
+                async def feed():
+                    for number in range(3000):
+                        await channel.send(number)
+                    channel.end()
+
+                task = asyncio.ensure_future(feed())
+                assert [item async for item in channel] == list(range(3000))
+                await task
+
+    run(main())
