@@ -43,6 +43,12 @@ a view of received memory: True, writable: True
 rows 10 to 12: [10499500. 11499500.]
 KeyError: 'gird'
 """,
+    "middleware.py": """\
+request sell('tea',) took less than 10 s
+request sell('cake',) took less than 10 s
+['tea sold', 'cake sold']
+RemoteError('PermissionError: sell needs a token')
+""",
     "worker.py": """\
 registered: alice bob
 primes below 40000: 4203

@@ -25,6 +25,8 @@ Rules:
 6. ``proceed`` can be called again, after it has ended, for requests and notifies: so a middleware can retry. Changes of
    ``args``, ``deadline`` and, at the client, ``metadata`` by those further in are undone before it returns. Streams and
    channels proceed once.
+7. What is refused before a handler would begin does not reach the server's middleware: unknown methods, calls beyond a
+   limit, arguments that cannot be decoded.
 
 How the list is read and run is in ``middleware_layers``, the server's end in ``middleware_handlers``, the client's in
 ``middleware_calls``, and items, of both, in ``middleware_items``.

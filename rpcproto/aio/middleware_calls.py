@@ -72,7 +72,11 @@ class CoveredLink(Link):
 
     async def close(self, grace: float) -> None:
         if self.covered:
-            await asyncio.sleep(0)  # calls made just now are sent first, as others are
+            try:
+                await asyncio.sleep(0)  # calls made just now are sent first, as others are
+            except asyncio.CancelledError:
+                self.finish()
+                raise
         await super().close(grace)
 
     async def wait_closed(self) -> None:
@@ -110,7 +114,7 @@ class CoveredCalls:
 
     def request(self, method: str, *args: Any, **options: Unpack[CallOptions]) -> Reply:
         """As :meth:`Session.request <rpcproto.aio.session.Session.request>`."""
-        layers = self._chosen("request", method)
+        layers = self._covering("request", method)
         if not layers:
             return self._session.request(method, *args, **options)
         run = self._prepare("request", method, args, self._session.timeouts.request, **options)
@@ -118,7 +122,7 @@ class CoveredCalls:
 
     def notify(self, method: str, *args: Any, **options: Unpack[NotifyOptions]) -> Reply:
         """As :meth:`Session.notify <rpcproto.aio.session.Session.notify>`."""
-        layers = self._chosen("notify", method)
+        layers = self._covering("notify", method)
         if not layers:
             return self._session.notify(method, *args, **options)
         run = self._prepare("notify", method, args, None, **options)
@@ -126,7 +130,7 @@ class CoveredCalls:
 
     def stream(self, method: str, *args: Any, **options: Unpack[CallOptions]) -> Stream:
         """As :meth:`Session.stream <rpcproto.aio.streaming.Streaming.stream>`."""
-        layers = self._chosen("stream", method)
+        layers = self._covering("stream", method)
         if not layers:
             return self._session.stream(method, *args, **options)
         run = self._prepare("stream", method, args, None, **options)
@@ -134,13 +138,17 @@ class CoveredCalls:
 
     def channel(self, method: str, *args: Any, **options: Unpack[CallOptions]) -> Channel:
         """As :meth:`Session.channel <rpcproto.aio.streaming.Streaming.channel>`."""
-        layers = self._chosen("channel", method)
+        layers = self._covering("channel", method)
         if not layers:
             return self._session.channel(method, *args, **options)
         run = self._prepare("channel", method, args, None, **options)
         return Channel(self._flow(run, layers, spec.CHANNEL))
 
     # -- Beginning -----------------------------------------------------------------------------------------------------
+
+    def _covering(self, kind: Kind, method: object) -> tuple[Layer, ...]:
+        """The middleware of a call; of what is no name none, as the session will say what is wrong with it."""
+        return self._chosen(kind, method) if isinstance(method, str) else ()
 
     def _prepare(
         self,

@@ -11,12 +11,15 @@ from collections.abc import Awaitable, Sequence
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, cast
 
+from rpcproto import _clock
+from rpcproto._logs import log
 from rpcproto.aio import tasks
 from rpcproto.aio.context import CallContext, calling
 from rpcproto.aio.handler import Handler
 from rpcproto.aio.middleware import IncomingCall, Kind
 from rpcproto.aio.middleware_items import CoveredItems
 from rpcproto.aio.middleware_layers import Layer, check_patterns, choose, run_layers
+from rpcproto.aio.serving import SLOW
 from rpcproto.aio.stream import Channel
 from rpcproto.wire.spec import FrameType
 
@@ -51,7 +54,7 @@ class CoveredHandler(Handler):
         layers: the middleware.
     """
 
-    __slots__ = ("layers", "original")
+    __slots__ = ("layers", "original", "slow_told")
 
     def __init__(self, original: Handler, layers: tuple[Layer, ...]) -> None:
         self.original = original
@@ -60,6 +63,7 @@ class CoveredHandler(Handler):
         self.kind = original.kind
         self.owner = original.owner
         self.signature = original.signature
+        self.slow_told = False
         if original.kind in (FrameType.STREAM, FrameType.CHANNEL):
             self.function = self._accept
             self.mode = "covered"
@@ -83,7 +87,11 @@ class CoveredHandler(Handler):
     async def _run(self, call: IncomingCall) -> Any:
         if self.original.mode == "thread":
             return await self._run_in_thread(call)
+        started = _clock.monotonic()
         result = self.original.function(*call.args)
+        seconds = _clock.monotonic() - started
+        if seconds > call.peer._session.timeouts.slow_handler and not self.slow_told:
+            self.slow_told = log.warning(SLOW, self.name, seconds * 1000)
         if type(result) not in tasks.PLAIN and tasks.is_awaitable(result):
             result = await result
         return result

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _MODES = {"inline": tuning.INLINE, "task": tuning.TASK, "thread": tuning.THREAD, "covered": tuning.COVERED}
 _PLAIN = tasks.PLAIN
 
+SLOW = "handler %s held the loop for %.0f ms; make it `async def`, or @request(thread=True)"
+
 
 class Entry:
     """A handler, with what a call needs of it in C fields."""
@@ -289,11 +291,7 @@ class Serving(CallHandler):
     def _was_slow(self, entry: Entry, seconds: float) -> None:
         self.on_output(True)
         if seconds > self.slow_after and not entry.slow_told:
-            entry.slow_told = log.warning(
-                "handler %s held the loop for %.0f ms; make it `async def`, or @request(thread=True)",
-                entry.name,
-                seconds * 1000,
-            )
+            entry.slow_told = log.warning(SLOW, entry.name, seconds * 1000)
 
     def on_cancel(self, running: RunningCall, code: int) -> int:
         tasks.cancel(running)

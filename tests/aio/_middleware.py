@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import rpcproto
+from tests.aio._ends import poll
 
 
 class Bench(rpcproto.Service):
@@ -151,6 +152,17 @@ async def use(client: Any, kind: str, method: str, *args: Any) -> Any:
         await channel.send(2)
         channel.end()
         return [item async for item in channel]
+
+
+async def collect(stream: Any, got: list[Any]) -> None:
+    """Put the items into a list, as they come."""
+    async for item in stream:
+        got += [item]
+
+
+async def until_idle(*peers: Any) -> None:
+    """Wait until neither of the ends has a handler at work, or a stream or channel open."""
+    await poll(lambda: all(peer.stats()["flows_open"] == peer.stats()["calls_running"] == 0 for peer in peers))
 
 
 FORMS = [

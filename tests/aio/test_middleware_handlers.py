@@ -122,6 +122,17 @@ def test_a_notify_whose_middleware_raises_is_logged(run, caplog):
     assert "notify Bench.note of" in caplog.text
 
 
+def test_a_covered_handler_that_holds_the_loop_is_told_of_once(run, caplog):
+    async def main():
+        options = {"timeouts": rpcproto.Timeouts(slow_handler=1e-9)}
+        async with covered(Bench(), **options) as (_, client):
+            await client.request("Bench.plain", 1)
+            await client.request("Bench.plain", 2)
+
+    run(main())
+    assert [record.getMessage()[:30] for record in caplog.records] == ["handler Bench.plain held the l"]
+
+
 def test_calls_begin_in_the_order_of_arrival(run):
     order = []
 
