@@ -98,7 +98,14 @@ class CoveredLink(Link):
 
 
 class CoveredCalls:
-    """The methods of one peer that make calls, with middleware."""
+    """The methods of one peer that make calls, with middleware.
+
+    A call that none covers costs a look-up by its name, if others of its kind may be covered; else nothing.
+
+    Args:
+        link: of the peer.
+        layers: the middleware.
+    """
 
     def __init__(self, link: CoveredLink, layers: tuple[Layer, ...]) -> None:
         self._link = link

@@ -98,9 +98,8 @@ class CoveredItems(Items):
                 self._through_hooks(batch)
                 values += batch[::-1]
                 batch.clear()
-        except RpcError as error:
-            if error is not self.error:  # what the call failed with is told later
-                raise
+        except RpcError:  # what the call failed with, which is told later
+            pass
         self._hooked = values[::-1]
 
     def consume(self, consumer: Consumer, on_end: OnEnd | None) -> None:
@@ -145,6 +144,10 @@ class CoveredItems(Items):
         """The plain consumer has failed."""
         self.failure = error
         self._end()
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._hooked = []
 
     def finish(self, error: BaseException | None) -> None:
         super().finish(error)

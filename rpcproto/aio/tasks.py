@@ -57,7 +57,7 @@ def start_flow(
     session: Serving, running: RunningCall, entry: Entry, codec: Codec, items: Items, args: Sequence[Any]
 ) -> None:
     """Run the handler of a stream or channel."""
-    if entry.mode == tuning.COVERED:
+    if entry.mode == tuning.COVERED:  # by middleware, which exchanges the items for others, with hooks
         items, serving = entry.function(session, running, items, args)
         _start_task(session, _call(session, running, entry, codec, args, serving, items))
         return

@@ -184,6 +184,25 @@ def test_a_consumer_that_raises_at_the_server(run):
     assert [type(error) for error in ended] == [KeyError]
 
 
+def test_what_has_arrived_is_forgotten_when_the_call_is_given_up(run):
+    async def main():
+        async with covered(Notes()) as (server, client):
+            stream = client.stream("Bench.items", 10)
+            assert await anext(stream) == 0
+            await until_idle(server.peers[0])
+            stream.cancel()
+            assert [item async for item in client.stream("Bench.items", 2)] == [0, 1]
+            endless = client.channel("Bench.talk")
+            for number in range(3):
+                await endless.send(number)
+            assert await endless.receive() == 0
+            endless.cancel()
+            with pytest.raises(rpcproto.CallCancelled):
+                await endless.receive()
+
+    run(main())
+
+
 def test_two_consumers(run):
     async def main():
         async with covered() as (_, client):
