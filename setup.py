@@ -41,8 +41,9 @@ if CHECKS:
     DIRECTIVES["overflowcheck"] = True
 BUILD_DIR = "build/checked" if CHECKS else "build/cython"
 
-# Most Pythons would say -O3 -g, which takes half as long again; nobody debugs the C of a release.
-COMPILE_ARGS = ["-O2", "-g0", "-Wno-unused-function", "-Wno-sign-compare"]
+# Most Pythons would say -O3 -g. -O2 takes 1.7 times as long to compile as -O1, and gains 1 % of the time of a small
+# call; nobody debugs the C of a release.
+COMPILE_ARGS = ["-O1", "-g0", "-Wno-unused-function", "-Wno-sign-compare"]
 
 ADVICE = "Set RPCPROTO_PURE=1 to install rpcproto without compiled modules (several times slower)."
 
