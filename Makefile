@@ -111,7 +111,7 @@ $(VENV)-dist/.made: $(VENV)/.made
 # The package is installed as a link to this directory, without compiled modules; these are built in place below.
 $(VENV)/.cli: $(VENV)/.made pyproject.toml
 	@echo "Installing what rpcproto needs into $(VENV)"
-	@$(PIP) install "setuptools>=77" "Cython>=3.2"
+	@$(PIP) install "setuptools>=77" "Cython>=3.3"
 	@RPCPROTO_PURE=1 $(PIP) install --no-build-isolation -e ".[cli]"
 	@touch $@
 

@@ -33,6 +33,7 @@ DIRECTIVES = {
     "infer_types": True,
     "embedsignature": True,
     "binding": True,
+    "auto_pickle": False,  # a tenth of the C, and none of these objects is pickled
     "freethreading_compatible": True,
 }
 
@@ -80,6 +81,30 @@ def extensions(root: Path = ROOT) -> list[Extension]:
     ]
 
 
+def shared_extension() -> Extension:
+    """The extension of what all others share; Cython alone knows its source."""
+    name = load_build_module().SHARED
+    return Extension(name, [f"{BUILD_DIR}/{name.replace('.', '/')}.c"], extra_compile_args=COMPILE_ARGS)
+
+
+def generate_shared(shared: Extension) -> None:
+    """Have Cython write its C, unless it is there."""
+    from Cython.Build.SharedModule import generate_shared_module
+    from Cython.Compiler.Options import CompilationOptions, default_options
+
+    (path,) = shared.sources
+    if not Path(path).exists():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        generate_shared_module(
+            CompilationOptions(
+                default_options,
+                shared_c_file_path=path,
+                module_name=shared.name,
+                shared_utility_features_disabled=["MemoryView"],  # we have none, and it is the largest by far
+            )
+        )
+
+
 def generate_c(modules: list[Extension], build_dir: str = BUILD_DIR, quiet: bool = False) -> list[Extension]:
     """Have Cython write the C of the modules that changed. Paths are relative to the working directory."""
     from Cython.Build import cythonize
@@ -92,6 +117,7 @@ def generate_c(modules: list[Extension], build_dir: str = BUILD_DIR, quiet: bool
         modules,
         build_dir=build_dir,
         compiler_directives=DIRECTIVES,
+        shared_utility_qualified_name=load_build_module().SHARED,
         nthreads=workers() if len(modules) > 1 else 0,  # these are processes, not worth it for one module
         quiet=quiet,
     )
@@ -125,13 +151,19 @@ class BuildExt(build_ext):
         from Cython.Compiler.Errors import CompileError
 
         try:
-            generated = {module.name: module.sources for module in generate_c(self.extensions, quiet=not self.verbose)}
-            for module in self.extensions:  # the objects stay: setuptools has noted things on them
+            *modules, shared = self.extensions  # as main() has them
+            generated = {module.name: module.sources for module in generate_c(modules, quiet=not self.verbose)}
+            for module in modules:  # the objects stay: setuptools has noted things on them
                 module.sources = generated[module.name]
+            generate_shared(shared)
             super().run()
             self.remove_left_overs()
         except (CCompilerError, BaseError, CompileError) as error:
             raise SystemExit(f"\nrpcproto cannot be compiled: {error} (details above). {ADVICE}") from error
+
+    def get_source_files(self) -> list[str]:
+        """What a source distribution has to hold: nothing that is generated."""
+        return [path for path in super().get_source_files() if not path.startswith("build/")]
 
     def remove_left_overs(self) -> None:
         """Delete what earlier builds made of modules that are no longer compiled: it would shadow their ``.py``."""
@@ -144,7 +176,9 @@ class BuildExt(build_ext):
 
 def main() -> None:
     pure = load_build_module().PURE or sys.platform == "win32" or sys.implementation.name != "cpython"
-    options: dict[str, Any] = {} if pure else {"ext_modules": extensions(), "cmdclass": {"build_ext": BuildExt}}
+    options: dict[str, Any] = (
+        {} if pure else {"ext_modules": [*extensions(), shared_extension()], "cmdclass": {"build_ext": BuildExt}}
+    )
     setup(**options)
 
 

@@ -7,7 +7,8 @@ The rule for what is compiled is read off the tree, here and in ``setup.py`` ali
 3. ... unless the first line of the ``.pxd`` contains ``# never compiled``, or it is an ``__init__.pxd``: these only
    serve other modules.
 
-What the C of a module depends on is told by :func:`find_inputs`.
+What the C of a module depends on is told by :func:`find_inputs`. What Cython's C has in common, such as its type of
+functions, would take a fifth of each module; it is one for all, :data:`SHARED`, which has no source in the tree.
 
 A compiled module shadows the ``.py`` of its name. ``RPCPROTO_PURE=1`` in the environment turns that round: the
 finder of this module, installed before anything else of the package is imported, loads the ``.py``. At build time
@@ -27,7 +28,7 @@ from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleS
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["NEVER_COMPILED", "PURE", "describe", "find_inputs", "find_modules", "install_pure_finder"]
+__all__ = ["NEVER_COMPILED", "PURE", "SHARED", "describe", "find_inputs", "find_modules", "install_pure_finder"]
 
 PURE = os.environ.get("RPCPROTO_PURE", "") not in ("", "0")
 """Whether this process was asked to run without compiled modules."""
@@ -36,6 +37,9 @@ NEVER_COMPILED = "# never compiled"
 """Marks a ``.pxd``, in its first line, whose ``.py`` stays Python."""
 
 PACKAGE = "rpcproto"
+
+SHARED = f"{PACKAGE}._cython"
+"""The module of what the compiled ones share."""
 
 _CIMPORT = re.compile(r"^[^#\n]*\bcimport\b(?:[^(\n]*\([^)]*\)|[^\n]*)", re.MULTILINE)
 

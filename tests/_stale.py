@@ -22,5 +22,8 @@ def stale_modules(package: Path) -> list[str]:
         inputs = sorted(_build.find_inputs(package, source))
         if newer := [path.name for path in inputs if path.stat().st_mtime > made]:
             problems.append(f"{name} is older than {' and '.join(newer)}")
-    left_over = sorted(set(package.rglob(f"*{suffix}")) - set(binaries.values()))
+    shared = package / (_build.SHARED.rpartition(".")[2] + suffix)
+    if binaries and not shared.exists():
+        problems.append(f"{_build.SHARED} is not compiled")
+    left_over = sorted(set(package.rglob(f"*{suffix}")) - {*binaries.values(), shared})
     return problems + [f"{path} belongs to no module (delete it)" for path in left_over]
