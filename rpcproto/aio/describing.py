@@ -38,7 +38,7 @@ class MethodInfo(TypedDict):
     kind: str
     """``request``, ``notify``, ``stream`` or ``channel``."""
     runs: str
-    """``inline``: on the event loop, at once; ``task``; or ``thread``."""
+    """``inline``: on the event loop, at once; ``task``; or ``thread``. Within middleware: ``task`` or ``thread``."""
     signature: str
     """As in the source, with what callers can give; ``(...)`` for builtin functions that do not tell."""
     parameters: list[ParameterInfo] | None
@@ -52,17 +52,18 @@ class MethodInfo(TypedDict):
 
 def describe(handler: Handler) -> MethodInfo:
     """Describe a method. Nothing of its code is run, but the ``repr`` of its defaults is."""
+    within = handler.within
     signature = handler.signature
     parameters = None if signature is None else _parameters(signature, handler.kind == FrameType.CHANNEL)
     returns = None if signature is None else _annotation(signature.return_annotation)
     return {
         "name": handler.name,
         "kind": handler.kind.name.lower(),
-        "runs": handler.mode,
+        "runs": "task" if within is not handler and within.mode == "inline" else within.mode,
         "signature": _spelled(parameters, returns),
         "parameters": parameters,
         "returns": returns,
-        "doc": doc_of(handler.function),
+        "doc": doc_of(within.function),
         "defined": handler.owner,
     }
 

@@ -55,6 +55,11 @@ class Handler:
         self.mode: Mode = "task" if kind == FrameType.STREAM else _classify(function, thread, owner)
         self.signature = _signature(function, owner)
 
+    @property
+    def within(self) -> Handler:
+        """This one, or the one that this has middleware around."""
+        return self
+
     def __repr__(self) -> str:
         return f"<Handler {self.name} {self.kind.name.lower()} {self.mode}>"
 

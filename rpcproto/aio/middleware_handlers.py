@@ -71,6 +71,10 @@ class CoveredHandler(Handler):
             self.function = self._serve
             self.mode = "task"
 
+    @property
+    def within(self) -> Handler:
+        return self.original
+
     def blame_arguments(self, error: TypeError, args: Sequence[Any]) -> str | None:
         if self.kind == FrameType.CHANNEL:
             args = [None, *args]  # in place of the Channel

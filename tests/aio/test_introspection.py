@@ -359,3 +359,21 @@ def test_a_client_with_another_codec(run):
 def test_the_blocking_client(desk):
     with rpcproto.connect_blocking(desk.address) as client:
         assert client.request("rpcproto.health") == "serving"
+
+
+def test_methods_within_middleware_are_told_as_they_are_and_built_in_ones_are_not_covered(run):
+    seen = []
+
+    async def watch(call, proceed):
+        seen.append(call.method)
+        return await proceed(call)
+
+    async def main():
+        async with pair(Shop(), "inproc://covered", server={"middleware": [watch]}) as (_, client):
+            (told,) = (await client.of(Introspection).methods())["methods"]
+            assert (told["runs"], told["doc"]) == ("task", "What it costs.")
+            assert told["signature"] == "(item: str, count: int = 1) -> int"
+            assert await client.request("Shop.price", "tea", 2) == 6
+
+    run(main())
+    assert seen == ["Shop.price"]
