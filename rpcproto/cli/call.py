@@ -14,6 +14,7 @@ from ._access import client_options, in_options
 from ._exit import ExitCode, exit_code, one_line, printable
 from ._json import dumps, parse_argument, pretty
 from ._methods import complete_method, find_method, hint, spelled
+from ._params import timeout_option
 from ._run import run
 
 __all__ = ["call"]
@@ -56,15 +57,7 @@ Exit codes:
 @click.argument("address")
 @click.argument("method", shell_complete=complete_method)
 @click.argument("arguments", metavar="[JSON]...", nargs=-1, type=click.UNPROCESSED)
-@click.option(
-    "-t",
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long connecting may take, and then the call. The peer is told, and gives up too.",
-)
+@timeout_option(30.0, "How long connecting may take, and then the call. The peer is told, and gives up too.")
 @click.option(
     "--codec",
     default="msgpack",

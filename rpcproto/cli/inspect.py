@@ -13,6 +13,7 @@ from rpcproto.errors import RpcError
 from ._access import client_options, in_options
 from ._exit import ExitCode, exit_code, one_line
 from ._json import dumps
+from ._params import timeout_option
 from ._run import run
 from ._sections import SECTIONS, show
 
@@ -84,15 +85,7 @@ Exit codes:
     metavar="SECONDS",
     help="Show it again and again, every SECONDS, until Ctrl-C.",
 )
-@click.option(
-    "-t",
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=5.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for the connection, and for each answer.",
-)
+@timeout_option(5.0, "How long to wait for the connection, and for each answer.")
 @client_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line: what the built-in methods answer.")
 def inspect(

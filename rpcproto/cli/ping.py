@@ -16,6 +16,7 @@ from rpcproto.errors import RpcError
 from ._access import client_options, in_options
 from ._exit import ExitCode, one_line
 from ._json import dumps
+from ._params import timeout_option
 from ._run import run
 
 __all__ = ["ping"]
@@ -53,15 +54,7 @@ stopped answering, 2 wrong usage, 130 Ctrl-C.
     metavar="SECONDS",
     help="Pause between two pings.",
 )
-@click.option(
-    "-t",
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=5.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for the connection, and for each answer.",
-)
+@timeout_option(5.0, "How long to wait for the connection, and for each answer.")
 @client_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead; times are in us.")
 def ping(address: str, count: int, interval: float, timeout: float, access: dict[str, Any], as_json: bool) -> int:
