@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from rpcproto.aio.blocking_stream import BlockingChannel, BlockingStream
 from rpcproto.aio.portal import CallFuture, Done, Portal
@@ -61,6 +61,11 @@ class BlockingPeer:
     def closed(self) -> bool:
         """Whether the connection has ended."""
         return self._peer.closed or self._portal.ended is not None
+
+    @property
+    def role(self) -> Literal["client", "server"]:
+        """What the peer is in this connection; see :attr:`Peer.role`."""
+        return self._peer.role
 
     @property
     def authenticated(self) -> bool:

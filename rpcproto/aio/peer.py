@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rpcproto import _clock
 from rpcproto.aio.blocking_peer import BlockingPeer
 from rpcproto.aio.typed import Typed
 from rpcproto.errors import DeadlineExceeded
+from rpcproto.wire.spec import Role
 
 if TYPE_CHECKING:
     from rpcproto.aio.link import Link
@@ -50,6 +51,11 @@ class Peer(Typed):
     def closed(self) -> bool:
         """Whether the connection has ended."""
         return self._link.connection.end is not None
+
+    @property
+    def role(self) -> Literal["client", "server"]:
+        """What the peer is in this connection: "client" if it made it, "server" if it accepted it."""
+        return "client" if self._link.role == Role.ACCEPTOR else "server"
 
     @property
     def authenticated(self) -> bool:

@@ -40,6 +40,7 @@ def test_who_is_authenticated_without_a_secret(run, address):
             (peer,) = server.peers
             known = not address.startswith("tcp:")
             assert (peer.authenticated, client.peer.authenticated) == (known, known)
+            assert (peer.role, client.peer.role) == ("client", "server")
             if address.startswith("unix:") and LINUX:
                 ours = Credentials(os.getpid(), os.geteuid(), os.getegid())
                 assert peer.credentials == client.peer.credentials == ours
@@ -52,9 +53,19 @@ def test_who_is_authenticated_without_a_secret(run, address):
 
 def test_a_handler_can_ask(run):
     async def main():
-        service = {"who": lambda: (rpcproto.peer().authenticated, rpcproto.peer().credentials is None)}
-        async with pair(service) as (_server, client):
-            assert await client.request("who") == (True, True)
+        def who():
+            peer = rpcproto.peer()
+            return peer.authenticated, peer.credentials is None, peer.role
+
+        async def watch(call, proceed):
+            seen.append((call.peer.role, call.peer.authenticated))
+            return await proceed(call)
+
+        seen = []
+        ends = {"server": {"middleware": [watch]}, "client": {"middleware": [watch]}}
+        async with pair({"who": who}, **ends) as (_server, client):
+            assert await client.request("who") == (True, True, "client")
+        assert seen == [("server", True), ("client", True)]
 
     run(main())
 

@@ -170,6 +170,7 @@ def test_blocking_clients_have_a_secret_too(address):
         with rpcproto.connect_blocking(server.address, secret=lambda: SECRET) as client:
             assert client.request("Kit.echo", 1) == 1
             assert client.authenticated
+            assert client.role == "server"
             assert client.credentials == client._peer.credentials
         with pytest.raises(rpcproto.ConnectFailed, match="wrong proof"):
             rpcproto.connect_blocking(server.address, secret=OTHER)
